@@ -26,7 +26,7 @@ from tensorpack_lite.loop.session import HookedSession
 
 try:
     from tensorpack_lite.tfutils.checkpoint_state import write_state
-    from tensorpack_lite.tfutils.exact import begin_exact, find_exact
+    from tensorpack_lite.tfutils.exact.state import begin_exact, find_exact
 except ImportError:  # a version without exact resume
     begin_exact = None
 

@@ -17,7 +17,7 @@ from ..input_source.staging import StagingInput
 from ..loop.callback import Callback
 from ..loop.group import Callbacks
 from ..loop.session import HookedSession
-from ..tfutils.exact import held_position
+from ..tfutils.exact.state import held_position
 from ..tfutils.tower.context import PredictTowerContext
 from ..tfutils.tower.func import TowerFunc
 from ..tfutils.tower.handle import TowerTensorHandle

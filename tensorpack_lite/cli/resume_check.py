@@ -9,7 +9,7 @@ import textwrap
 from tabulate import tabulate
 
 from ..diagnostics.data_check.examine import BROKEN, OK
-from ..diagnostics.data_check.resuming import check_resume
+from ..diagnostics.data_check.resume_check import check_resume
 from .pipelines import Target, find_function, show_findings
 
 __all__ = ["run"]

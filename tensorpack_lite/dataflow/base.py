@@ -25,7 +25,7 @@ import numpy as np
 
 from ..utils.errors import type_error
 from ..utils.random_streams import get_rng
-from .exact.resumable import Resumable
+from .exact.position import HasPosition
 from .meter import Metered
 from .observing import Observer, observe
 
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-_OBSERVERS = (Resumable._record, Metered._measure)  # of each stage, from its `reset_state` on
+_OBSERVERS = (HasPosition._record, Metered._measure)  # of each stage, from its `reset_state` on
 Datapoint = Any  # List[Any] or Dict[Any, Any]; indexed by position or by key
 
 
@@ -84,7 +84,7 @@ def _first_with(cls: type[DataFlow], *names: str) -> type[DataFlow]:
     return next(base for base in cls.__mro__ if any(callable(base.__dict__.get(name)) for name in names))
 
 
-class DataFlow(Resumable, Metered, ABC):
+class DataFlow(HasPosition, Metered, ABC):
     """
     Base class for objects that yield datapoints.
 

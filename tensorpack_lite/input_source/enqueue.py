@@ -21,7 +21,7 @@ from ..dataflow.base import DataFlow, DataFlowTerminated
 from ..dataflow.meter import Meter
 from ..dataflow.records import COUNT, TICKET
 from ..dataflow.repeat import RepeatedData
-from ..loop.interrupt import interrupted
+from ..loop.signals.interrupt import interrupted
 from ..utils import logger
 from ..utils.concurrency import ShareSessionThread
 from ..utils.handoff import HandoffQueue

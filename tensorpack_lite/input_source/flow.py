@@ -12,11 +12,11 @@ from ..dataflow.base import DataFlow
 from ..dataflow.exact.recording import ResumeReport, State
 from ..dataflow.meter import Meter
 from ..loop.step import Step
-from ..tfutils.exact import find_exact
+from ..tfutils.exact.state import find_exact
 from .datapoint import DatapointConverter
+from .exact.tickets import Elements, Tickets
+from .exact.used import UsedDatapoints
 from .stream import Stream
-from .tickets import Elements, Tickets
-from .used import UsedDatapoints
 
 __all__ = ["InputFlow"]
 

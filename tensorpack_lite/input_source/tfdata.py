@@ -11,13 +11,13 @@ from ..compat import TF_VERSION, ensure_graph_mode, tensorflow
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow, DataFlowTerminated
 from ..loop.callback import Callback
-from ..loop.interrupt import interrupted
+from ..loop.signals.interrupt import interrupted
 from ..utils.checks import check_type
 from ..utils.handoff import HandoffQueue
 from .base import FeedfreeInput
 from .datapoint import DatapointConverter, check_num_inputs, iterate_named
+from .exact.tickets import Elements
 from .stream import Stream
-from .tickets import Elements
 
 __all__ = ["TFDatasetInput"]
 

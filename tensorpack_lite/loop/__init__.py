@@ -9,8 +9,8 @@ The interfaces between the training loop and its callbacks: moments, counters, t
 from .callback import Call, Callback, CallbackFactory, ProxyCallback
 from .group import Callbacks
 from .hooks import CallbackToHook, HookToCallback
-from .preemption import Preempted
 from .session import HookedSession
+from .signals.preemption import Preempted
 from .state import Outcome, StopTraining, TrainLoop
 from .trainer import LoopMonitors, LoopTrainer
 

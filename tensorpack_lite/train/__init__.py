@@ -9,7 +9,7 @@ Trainers: each builds a `train_op` in a different way, and all share one loop.
 from typing import TYPE_CHECKING
 
 from ..graph_builder.model_desc import ModelDesc, ModelDescBase
-from ..loop.preemption import Preempted
+from ..loop.signals.preemption import Preempted
 from ..loop.state import StopTraining
 from ..utils.old_names import old_name_finder, old_star_names
 from .base import Trainer
@@ -17,7 +17,7 @@ from .collective import CollectiveTrainer
 from .config import AutoResumeTrainConfig, TrainConfig
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from .distributed import BytePSTrainer, DistributedTrainerParameterServer, DistributedTrainerReplicated
-from .exactness import begin_exact_resume
+from .exact.what_is_exact import begin_exact_resume
 from .horovod import HorovodTrainer
 from .interface import launch_train_with_config
 from .multi_gpu import (

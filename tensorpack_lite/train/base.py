@@ -30,7 +30,7 @@ from ..utils.errors import type_error
 from ..utils.old_names import HasOldInterface
 from ..utils.utils import humanize_time_delta
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_EXTENSIONS, DEFAULT_MONITORS
-from .rank_states import split_state
+from .exact.rank_states import split_state
 from .resume import continue_from, end_epoch, find_place, place_of, take_state
 from .settings import ExtensionSettings
 from .shutdown import end_training

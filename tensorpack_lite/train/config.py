@@ -54,8 +54,9 @@ class TrainConfig(HasOldInterface):
             first step ("error"), or are not looked for ("off"); "deep" is "warn" with 200 steps on one batch, after which
             variables are put back. See docs/lint.md. The trainer gets it as an attribute.
         lint_ignore: ids of rules that lint leaves out, e.g. `["G01"]`.
-        on_hang: what to do when nothing has moved for too long: "report" logs who waits for whom; "abort" then also ends the
-            process, with exit code 143; see docs/hangs.md.
+        on_hang: what to do when nothing has moved for too long: "report" logs who waits for whom; "stacks" also writes the
+            stacks when native code holds the interpreter's lock, with a helper process; "abort" ends the process after the
+            report, with exit code 143; see docs/hangs.md.
 
     Raises:
         TypeError: an argument of the wrong type.

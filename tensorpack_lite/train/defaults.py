@@ -22,8 +22,8 @@ from ..loop.callback import Callback
 from ..loop.extension import Extension
 from ..utils.checks import check_choice
 from .directory_lock import DirectoryLock
-from .exact_training import ExactTraining
-from .signals import Signals
+from .exact.extension import ExactTraining
+from .signals.extension import Signals
 
 __all__ = ["DEFAULT_CALLBACKS", "DEFAULT_EXTENSIONS", "DEFAULT_MONITORS", "check_settings"]
 
@@ -90,5 +90,5 @@ def check_settings(
     """
     return (
         *check_lint(who, lint, lint_ignore),
-        check_choice(f"{who}: on_hang", on_hang, ["report", "abort"]),
+        check_choice(f"{who}: on_hang", on_hang, ["report", "stacks", "abort"]),
     )

@@ -11,12 +11,12 @@ from ..input_source.base import InputSource
 from ..input_source.feed import FeedInput
 from ..input_source.queueing import QueueInput
 from ..input_source.staging import StagingInput
-from ..loop.last_line import LastLine
+from ..loop.signals.last_line import LastLine
 from ..utils import logger
 from ..utils.errors import type_error
 from .base import Trainer
 from .config import TrainConfig
-from .exactness import begin_exact_resume
+from .exact.what_is_exact import begin_exact_resume
 from .resume import advance_graph_seed
 from .simple import SimpleTrainer
 from .tower import SingleCostTrainer

@@ -17,18 +17,18 @@ from ..input_source.base import InputSource
 from ..loop.callback import Callback
 from ..loop.group import innermost
 from ..loop.place import Place
-from ..loop.preemption import Preempted
+from ..loop.signals.preemption import Preempted
 from ..ranks.authentication import Credentials
-from ..tfutils.exact import find_exact
+from ..tfutils.exact.state import find_exact
 from ..tfutils.gradproc import GradVars
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import SessionInit
 from ..tfutils.tower.context import TrainTowerContext
 from ..tfutils.tower.tower_ranks import TowerRanks
 from ..utils import logger
-from .rank_states import gather_states, split_state, take_part
+from .exact.rank_states import gather_states, split_state, take_part
 from .rank_watch import RankCallback, RankWatch, graph_of_training
-from .signals import Signals
+from .signals.extension import Signals
 from .tower import CostFn, OptFn, SingleCostTrainer
 
 __all__ = ["RankTrainer"]

@@ -26,7 +26,7 @@ from ..loop.place import Place
 from ..loop.state import TrainLoop
 from ..tfutils.checkpoint_reader import CheckpointReader, read_checkpoint_state
 from ..tfutils.checkpoint_state import STATE_SUFFIX, read_end, read_state
-from ..tfutils.exact import find_exact
+from ..tfutils.exact.state import find_exact
 from ..tfutils.sessinit import SaverRestore, SessionInit
 from ..tfutils.varmanip import SessionUpdate
 from ..utils import logger

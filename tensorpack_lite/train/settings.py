@@ -16,7 +16,7 @@ class ExtensionSettings:
             first step ("error"), or are not looked for ("off"); "deep" is "warn" with 200 steps on one batch, after which
             variables are put back. See docs/lint.md.
         lint_ignore: ids of rules that lint leaves out.
-        on_hang: what to do when training hangs, "report" or "abort"; see TrainConfig.
+        on_hang: what to do when training hangs, "report", "stacks" or "abort"; see TrainConfig.
         end_within: with `exact`, the seconds in which a training saves a checkpoint and ends after SIGTERM or
             SIGUSR1; 20 by default. When they are over, the process ends without a new checkpoint.
         not_exact: why trainings of this class cannot be resumed exactly; empty if they can.

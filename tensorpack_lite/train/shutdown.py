@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..compat import private
 from ..compat import tfv1 as tf
 from ..loop.group import Callbacks
-from ..loop.preemption import Preempted
 from ..loop.session import HookedSession
+from ..loop.signals.preemption import Preempted
 from ..loop.state import Outcome, TrainLoop
 from ..utils import logger
 

@@ -19,7 +19,7 @@ ALLOWED = {
         "setattr",
     ): "ObjAttrParam sets the attribute whose name the user gives",
     (
-        "dataflow/exact/resumable.py",
+        "dataflow/exact/position.py",
         "setattr",
         "setattr",
     ): "`state_attributes` names the attributes to restore",
@@ -64,11 +64,11 @@ ALLOWED = {
         "sys.excepthook",
     ): "an error outside the trainer must reach the other ranks before this process ends",
     (
-        "loop/last_line.py",
+        "loop/signals/last_line.py",
         "excepthook",
         "sys.excepthook",
     ): "after Ctrl-C, a script ends with one line, and callers still get the KeyboardInterrupt",
-    ("loop/interrupt.py", "frame", "sys._getframe"): "Python's handlers of SIGINT take a frame",
+    ("loop/signals/interrupt.py", "frame", "sys._getframe"): "Python's handlers of SIGINT take a frame",
     ("utils/develop.py", "frame", "inspect.currentframe"): "a deprecation warning names the line that calls",
     (
         "utils/frames.py",

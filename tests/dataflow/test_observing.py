@@ -128,7 +128,7 @@ class TestGenerators:
             }
             for name, path in files.items()
         }
-        assert not imported["meter"] & {"recording", "resumable", "tape"}
+        assert not imported["meter"] & {"recording", "position", "tape"}
         assert not imported["recording"] & {"meter", "records", "part"}
         assert not imported["observing"] & {"meter", "recording"}
         assert "observing" in imported["meter"] & imported["recording"]

@@ -69,7 +69,7 @@ from tensorpack_lite import (
 )
 from tensorpack_lite import tfv1 as tf
 from tensorpack_lite.dataflow.exact import tape
-from tensorpack_lite.input_source import tickets
+from tensorpack_lite.input_source.exact import tickets
 from tensorpack_lite.tfutils.summary import add_moving_summary
 from tensorpack_lite.tfutils.tower import TowerFunc
 from tensorpack_lite.train import begin_exact_resume

@@ -181,7 +181,7 @@ class HoldsInterpreter(Callback):
 
     def _trigger_step(self):
         if self.global_step == 20:
-            time.sleep(1)  # until there is an alarm
+            time.sleep(1)  # until there is an alarm, if any
             while True:  # a signal ends a call of sleep
                 ctypes.PyDLL(None).sleep(FOREVER)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from fakes.resuming import running
+from fakes.exact_inputs import running
 
 from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
@@ -21,7 +21,7 @@ from tensorpack_lite.input_source.staging import StagingInput
 from tensorpack_lite.input_source.tensor import DummyConstantInput, TensorInput
 from tensorpack_lite.input_source.tfdata import TFDatasetInput
 from tensorpack_lite.input_source.zmq_input import ZMQInput
-from tensorpack_lite.tfutils.exact import begin_exact
+from tensorpack_lite.tfutils.exact.state import begin_exact
 from tensorpack_lite.utils.packed_state import pack_state
 
 SIGNATURE = [TensorSpec([None], tf.int64, "x")]

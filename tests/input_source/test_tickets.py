@@ -6,13 +6,13 @@ import queue
 
 import numpy as np
 import pytest
-from fakes.resuming import through_file
+from fakes.exact_inputs import through_file
 
 from tensorpack_lite.dataflow.base import DataFlow, RNGDataFlow
 from tensorpack_lite.dataflow.raw import DataFromList, DataFromQueue
 from tensorpack_lite.dataflow.repeat import RepeatedData
-from tensorpack_lite.input_source import tickets as module
-from tensorpack_lite.input_source.tickets import Tickets
+from tensorpack_lite.input_source.exact import tickets as module
+from tensorpack_lite.input_source.exact.tickets import Tickets
 from tensorpack_lite.utils.packed_state import pack_state
 
 

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("tensorflow")
 
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.input_source.used import UsedDatapoints
+from tensorpack_lite.input_source.exact.used import UsedDatapoints
 from tensorpack_lite.loop.session import HookedSession
 from tensorpack_lite.tfutils.collection import CollectionGuard
 

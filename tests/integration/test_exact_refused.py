@@ -24,7 +24,7 @@ from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.input_source.tensor import TensorInput
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.train.config import AutoResumeTrainConfig
-from tensorpack_lite.train.exactness import begin_exact_resume
+from tensorpack_lite.train.exact.what_is_exact import begin_exact_resume
 from tensorpack_lite.train.interface import launch_train_with_config
 from tensorpack_lite.train.multi_gpu import AsyncMultiGPUTrainer
 from tensorpack_lite.train.simple import SimpleTrainer

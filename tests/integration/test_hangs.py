@@ -161,8 +161,8 @@ def hang(tmp_path, monkeypatch):
     with python_starter() as start:
         pids = []
 
-        def begin(case):
-            start(hanging_script.__file__, tmp_path, "report", case)
+        def begin(case, on_hang="report"):
+            start(hanging_script.__file__, tmp_path, on_hang, case)
             log, lock = tmp_path / case / "log.log", tmp_path / case / "training.lock"
             while not (log.exists() and "Start epoch 1" in log.read_text()):
                 time.sleep(0.1)
@@ -206,7 +206,7 @@ def test_where_interpreter_is_locked(hang):
 def test_interpreter_is_locked(hang, monkeypatch):
     """The log gets the stacks while native code holds the interpreter's lock, without the help of any Python code."""
     monkeypatch.setenv("LIMIT", "2")
-    _, directory = hang("native")
+    _, directory = hang("native", "stacks")
     deadline, text = time.monotonic() + 60, ""
     while "in _trigger_step" not in text and time.monotonic() < deadline:
         time.sleep(0.2)

@@ -1,4 +1,4 @@
-"""loop/interrupt.py: how InterruptWatch handles SIGINT, with and without a waiting main thread."""
+"""loop/signals/interrupt.py: how InterruptWatch handles SIGINT, with and without a waiting main thread."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import time
 import pytest
 
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.loop import interrupt
-from tensorpack_lite.loop.interrupt import InterruptWatch
+from tensorpack_lite.loop.signals import interrupt
+from tensorpack_lite.loop.signals.interrupt import InterruptWatch
 
 FORK = multiprocessing.get_context("fork")
 

@@ -1,4 +1,4 @@
-"""loop/preemption.py: the handlers of SIGTERM and SIGUSR1. Trainings are in tests/integration/test_preempted.py."""
+"""loop/signals/preemption.py: the handlers of SIGTERM and SIGUSR1. Trainings are in tests/integration/test_preempted.py."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks.saver import ModelSaver
-from tensorpack_lite.loop import preemption as module
 from tensorpack_lite.loop.callback import Callback
-from tensorpack_lite.loop.preemption import Interrupted, Preempted, Preemption
+from tensorpack_lite.loop.signals import preemption as module
+from tensorpack_lite.loop.signals.preemption import Interrupted, Preempted, Preemption
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 

@@ -19,8 +19,8 @@ from tensorpack_lite.loop.trainer import LoopTrainer
 from tensorpack_lite.train.config import AutoResumeTrainConfig
 from tensorpack_lite.train.defaults import DEFAULT_EXTENSIONS
 from tensorpack_lite.train.directory_lock import DirectoryLock
-from tensorpack_lite.train.exact_training import ExactTraining
-from tensorpack_lite.train.signals import Signals
+from tensorpack_lite.train.exact.extension import ExactTraining
+from tensorpack_lite.train.signals.extension import Signals
 
 MOMENTS = ["before_setup", "after_setup", "after_initialize", "before_epochs"]
 

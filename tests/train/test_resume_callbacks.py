@@ -19,7 +19,7 @@ from tensorpack_lite.callbacks import saver as saver_module
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.train.config import AutoResumeTrainConfig
-from tensorpack_lite.train.exactness import begin_exact_resume
+from tensorpack_lite.train.exact.what_is_exact import begin_exact_resume
 from tensorpack_lite.utils import logger
 from tensorpack_lite.utils.random_streams import fix_rng_seed, get_rng
 

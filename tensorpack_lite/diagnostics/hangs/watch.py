@@ -56,7 +56,7 @@ class Watch:
 
     Args:
         trainer: the Trainer whose loop runs in the calling thread.
-        on_hang: "report", or "abort" to end the process after the first report, with code 143.
+        on_hang: "report"; "stacks" to start a `StackAlarm`, too; "abort" to end the process after the first report, with code 143.
 
     Attributes:
         longest_waits: the longest time in seconds without progress, by what the loop did then, if it was at least a minute.
@@ -75,7 +75,6 @@ class Watch:
         self._still = _Standstill()
         self._stacks: StackFile | None = None
         self._alarm: StackAlarm | None = None
-        self._is_alarm_made = False
         ranks = trainer.ranks
         self._channel: RankChannel | None = None if ranks is None else ranks.channel
 
@@ -109,6 +108,8 @@ class Watch:
 
     def _run(self) -> None:
         try:
+            if self._on_hang == "stacks":
+                self._alarm = _make_alarm()
             self._watch()
         finally:
             if self._alarm is not None:
@@ -140,8 +141,6 @@ class Watch:
                 "The stacks above were written because native code held the interpreter's lock. No Python code of this process "
                 f"ran for {time.monotonic() - begin:.0f} s. It runs again."
             )
-        if not (ready or self._is_alarm_made):  # it starts a process, so not in the first second
-            self._is_alarm_made, self._alarm = True, _make_alarm()
         return ready
 
     def _look(self, seconds: float) -> None:

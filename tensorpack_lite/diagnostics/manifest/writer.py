@@ -16,7 +16,7 @@ from ...compat import tensorflow
 from ...input_source.base import InputSource
 from ...input_source.reset import ResetInput
 from ...loop.callback import Callback
-from ...loop.preemption import Preempted
+from ...loop.signals.preemption import Preempted
 from ...loop.state import Outcome
 from ...tfutils.graph_description import describe_graph
 from ...utils import logger

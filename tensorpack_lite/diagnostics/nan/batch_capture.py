@@ -9,7 +9,7 @@ import numpy as np
 from ...compat import tfv1 as tf
 from ...compat.private import inside_control_flow
 from ...loop.trainer import LoopTrainer
-from ...tfutils.exact import find_exact
+from ...tfutils.exact.state import find_exact
 
 __all__ = ["BatchCapture", "TowerBatch", "tensors_computed_from", "training_towers"]
 

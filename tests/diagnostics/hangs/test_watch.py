@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
+import time
 from types import SimpleNamespace
 
+import psutil
 import pytest
 from fakes.quadratic import QuadraticTrainer
 from fakes.trainers import run
 
 from tensorpack_lite import Callback, TrainConfig
 from tensorpack_lite.diagnostics.hangs import watch
-from tensorpack_lite.diagnostics.hangs.watch import Watch
+from tensorpack_lite.diagnostics.hangs.watch import HangWatch, Watch
 from tensorpack_lite.utils.manifest_file import FORMAT, write_manifest
 from tensorpack_lite.utils.process_state import catches_signal
 
@@ -70,6 +73,37 @@ def test_a_handler_of_the_user_stays():
         assert [signal.SIGUSR2] == received
     finally:
         signal.signal(signal.SIGUSR2, before)
+
+
+class AwaitsLooks(Callback):
+    """Waits until the thread has looked several times; then lists the processes that this one has started."""
+
+    def __init__(self):
+        self.before = psutil.Process().children(recursive=True)
+
+    def _trigger_step(self):
+        if self.local_step == 0:
+            hangs = self.trainer.find_extension(HangWatch)
+            deadline = time.monotonic() + 60
+            while hangs.watch._still.num_looks < 3 and time.monotonic() < deadline:
+                time.sleep(0.01)
+            self.num_looks = hangs.watch._still.num_looks
+            self.started = [
+                one for one in psutil.Process().children(recursive=True) if one not in self.before
+            ]
+
+
+@pytest.mark.parametrize(
+    "on_hang, num_processes", [("report", 0), ("abort", 0), ("stacks", int(sys.platform.startswith("linux")))]
+)
+def test_only_stacks_starts_a_process(monkeypatch, on_hang, num_processes):
+    """A training starts no process, also after the thread has looked several times; with on_hang="stacks" it starts one."""
+    monkeypatch.setattr(watch, "_POLL_SECONDS", 0.02)
+    trainer, cb = QuadraticTrainer(), AwaitsLooks()
+    trainer.on_hang = on_hang
+    run(trainer, [cb])
+    assert cb.num_looks >= 3
+    assert num_processes == len(cb.started)
 
 
 def test_on_hang():

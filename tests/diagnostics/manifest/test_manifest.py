@@ -24,7 +24,7 @@ from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.input_source.tfdata import TFDatasetInput
 from tensorpack_lite.loop.callback import Callback, CallbackFactory
 from tensorpack_lite.loop.place import Place
-from tensorpack_lite.loop.preemption import Preempted
+from tensorpack_lite.loop.signals.preemption import Preempted
 from tensorpack_lite.loop.state import StopTraining
 from tensorpack_lite.train.config import AutoResumeTrainConfig, TrainConfig
 from tensorpack_lite.train.interface import launch_train_with_config

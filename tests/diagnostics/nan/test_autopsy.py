@@ -17,7 +17,7 @@ from tensorpack_lite.callbacks.graph import RunUpdateOps
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow import DataFromList
 from tensorpack_lite.diagnostics.nan import autopsy
-from tensorpack_lite.tfutils.exact import begin_exact
+from tensorpack_lite.tfutils.exact.state import begin_exact
 from tensorpack_lite.tfutils.loss_scale import DynamicLossScaleOptimizer
 from tensorpack_lite.tfutils.varmanip import load_checkpoint_vars
 from tensorpack_lite.train import (

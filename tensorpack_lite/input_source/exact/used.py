@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..compat import tfv1 as tf
-from ..compat.private import at_top_level
-from ..loop.step import Step
-from ..utils.naming import USED_TICKETS_KEY
+from ...compat import tfv1 as tf
+from ...compat.private import at_top_level
+from ...loop.step import Step
+from ...utils.naming import USED_TICKETS_KEY
 
 __all__ = ["UsedDatapoints"]
 

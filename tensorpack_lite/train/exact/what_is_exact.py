@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..callbacks.directories import find_checkpoint_dir
-from ..callbacks.saver import ModelSaver
-from ..compat import ensure_graph_mode
-from ..compat import tfv1 as tf
-from ..dataflow.exact.recording import ResumeReport
-from ..loop.callback import Callback
-from ..loop.group import innermost
-from ..loop.trainer import LoopTrainer
-from ..tfutils.exact import ExactResume, begin_exact
-from ..tfutils.random import determinism_switches, find_stateful_random_ops
-from ..tfutils.sessinit import SessionInit
-from ..utils import logger
+from ...callbacks.directories import find_checkpoint_dir
+from ...callbacks.saver import ModelSaver
+from ...compat import ensure_graph_mode
+from ...compat import tfv1 as tf
+from ...dataflow.exact.recording import ResumeReport
+from ...loop.callback import Callback
+from ...loop.group import innermost
+from ...loop.trainer import LoopTrainer
+from ...tfutils.exact.state import ExactResume, begin_exact
+from ...tfutils.random import determinism_switches, find_stateful_random_ops
+from ...tfutils.sessinit import SessionInit
+from ...utils import logger
 
 __all__ = ["begin_exact_resume", "say_what_is_exact"]
 

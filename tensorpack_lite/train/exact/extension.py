@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import Any, Iterator
 
-from ..loop.extension import Extension
-from ..tfutils.exact import find_exact
-from ..utils.random_streams import advance_rng_seed
-from .exactness import say_what_is_exact
+from ...loop.extension import Extension
+from ...tfutils.exact.state import find_exact
+from ...utils.random_streams import advance_rng_seed
+from .what_is_exact import say_what_is_exact
 
 __all__ = ["ExactTraining"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..loop.preemption import Preemption
-from ..loop.state import TrainLoop
-from ..ranks.channel import RankChannel
+from ...loop.signals.preemption import Preemption
+from ...loop.state import TrainLoop
+from ...ranks.channel import RankChannel
 
 __all__ = ["RankPreemption"]
 

@@ -14,13 +14,13 @@ from typing import Any, ContextManager, Dict, Iterator, List, Tuple
 
 import numpy as np
 
-from ..compat import tfv1 as tf
-from ..utils import logger
-from ..utils.argtools import graph_memoized
-from ..utils.checks import check_choice
-from ..utils.naming import MOVING_AVERAGES_KEY, USED_TICKETS_KEY
-from ..utils.random_streams import collect_generators, restore_generator, save_generator
-from .random import exact_entropy, make_exact
+from ...compat import tfv1 as tf
+from ...utils import logger
+from ...utils.argtools import graph_memoized
+from ...utils.checks import check_choice
+from ...utils.naming import MOVING_AVERAGES_KEY, USED_TICKETS_KEY
+from ...utils.random_streams import collect_generators, restore_generator, save_generator
+from ..random import exact_entropy, make_exact
 
 __all__ = ["ExactResume", "begin_exact", "find_exact", "held_position"]
 

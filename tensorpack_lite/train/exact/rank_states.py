@@ -11,10 +11,10 @@ from __future__ import annotations
 import base64
 from typing import Any, Dict, Iterable, Iterator, Sequence
 
-from ..dataflow.shard import deal_again
-from ..ranks.channel import RankChannel
-from ..ranks.connecting import RankError
-from ..utils.packed_state import MAX_STATE_BYTES, pack_state, unpack_state
+from ...dataflow.shard import deal_again
+from ...ranks.channel import RankChannel
+from ...ranks.connecting import RankError
+from ...utils.packed_state import MAX_STATE_BYTES, pack_state, unpack_state
 
 __all__ = ["gather_states", "split_state", "take_part"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import contextmanager, nullcontext
 from typing import Any, Iterator
 
-from ..loop.extension import Extension
-from ..loop.interrupt import InterruptWatch
-from ..loop.last_line import LastLine
-from ..loop.preemption import Preemption
-from .preempted import PreemptedTraining
-from .rank_preemption import RankPreemption
-from .resume import find_savers
+from ...loop.extension import Extension
+from ...loop.signals.interrupt import InterruptWatch
+from ...loop.signals.last_line import LastLine
+from ...loop.signals.preemption import Preemption
+from ..resume import find_savers
+from .ranks import RankPreemption
+from .saving import SaveAtSignal
 
 __all__ = ["Signals"]
 
@@ -44,7 +44,7 @@ class Signals(Extension):
     def around_loop(self, trainer: Any) -> Iterator[None]:
         """Save a training that a signal ends, and interrupt runs that wait for data."""
         callbacks = trainer.callbacks
-        preempted = PreemptedTraining(
+        preempted = SaveAtSignal(
             self.preemption, trainer.loop, callbacks, trainer.train_op, trainer.hooked_sess
         )
         with preempted, InterruptWatch(

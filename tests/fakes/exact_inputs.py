@@ -12,7 +12,7 @@ from tensorpack_lite.loop.group import Callbacks
 from tensorpack_lite.loop.session import HookedSession
 from tensorpack_lite.tfutils.checkpoint_state import read_state, write_state
 from tensorpack_lite.tfutils.common import get_global_step_var
-from tensorpack_lite.tfutils.exact import begin_exact
+from tensorpack_lite.tfutils.exact.state import begin_exact
 
 
 def through_file(state):

@@ -8,10 +8,10 @@ from typing import Any, Sequence
 from ...utils.arguments import ExplainsArguments
 from .recording import Recording, ResumeReport, State
 
-__all__ = ["Resumable", "find_difference"]
+__all__ = ["HasPosition", "find_difference"]
 
 
-class Resumable(ExplainsArguments):
+class HasPosition(ExplainsArguments):
     """
     The methods of a DataFlow that save and restore its position.
 
@@ -146,7 +146,7 @@ class Resumable(ExplainsArguments):
 
     def _has_own_methods(self) -> bool:
         """Return whether a user's class saves its position by itself."""
-        return type(self).get_state is not Resumable.get_state
+        return type(self).get_state is not HasPosition.get_state
 
 
 def find_difference(flow: object, state: State) -> str | None:
@@ -159,7 +159,7 @@ def find_difference(flow: object, state: State) -> str | None:
     name, saved_name = type(flow).__name__, state.get("stage")
     if name != saved_name:
         return f"it has {name} where the saved one has {saved_name}"
-    stages: Sequence[object] = flow._stages_read() if isinstance(flow, Resumable) else ()
+    stages: Sequence[object] = flow._stages_read() if isinstance(flow, HasPosition) else ()
     saved = state.get("at", {}).get("children", [])
     if len(stages) != len(saved):
         return None  # a stage that reads others in worker processes

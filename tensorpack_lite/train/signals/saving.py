@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from ..callbacks.directories import find_checkpoint_dir
-from ..compat import tfv1 as tf
-from ..loop.group import Callbacks
-from ..loop.preemption import Preempted, Preemption, hides_preempted
-from ..loop.session import HookedSession
-from ..loop.state import TrainLoop
-from ..tfutils.common import get_global_step_var
-from ..tfutils.dependency import updates_wait_for_data
-from ..tfutils.exact import find_exact
-from ..utils import logger
-from .resume import find_savers
+from ...callbacks.directories import find_checkpoint_dir
+from ...compat import tfv1 as tf
+from ...loop.group import Callbacks
+from ...loop.session import HookedSession
+from ...loop.signals.preemption import Preempted, Preemption, hides_preempted
+from ...loop.state import TrainLoop
+from ...tfutils.common import get_global_step_var
+from ...tfutils.dependency import updates_wait_for_data
+from ...tfutils.exact.state import find_exact
+from ...utils import logger
+from ..resume import find_savers
 
-__all__ = ["PreemptedTraining"]
+__all__ = ["SaveAtSignal"]
 
 
-class PreemptedTraining:
+class SaveAtSignal:
     """
     Context manager around the main loop that saves a checkpoint when a signal ends the loop.
 

@@ -11,8 +11,8 @@ from functools import partial
 from types import FrameType
 from typing import Any, Callable
 
-from ..utils import logger
-from ..utils.concurrency import is_main_thread
+from ...utils import logger
+from ...utils.concurrency import is_main_thread
 
 __all__ = ["Interrupted", "Preempted", "Preemption", "hides_preempted"]
 

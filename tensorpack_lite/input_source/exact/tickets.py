@@ -18,11 +18,11 @@ from typing import Any, Deque, Dict, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
-from ..dataflow.base import DataFlow, Datapoint
-from ..dataflow.exact.recording import ResumeReport, State
-from ..dataflow.exact.resumable import find_difference
-from ..utils import logger
-from .stream import Stream
+from ...dataflow.base import DataFlow, Datapoint
+from ...dataflow.exact.position import find_difference
+from ...dataflow.exact.recording import ResumeReport, State
+from ...utils import logger
+from ..stream import Stream
 
 __all__ = ["Elements", "Tickets"]
 

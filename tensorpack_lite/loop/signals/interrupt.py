@@ -13,10 +13,10 @@ from functools import partial
 from types import FrameType, TracebackType
 from typing import Any, Callable
 
-from ..compat import tfv1 as tf
-from ..utils import logger
-from ..utils.concurrency import is_main_thread
-from ..utils.frames import frame_of_thread
+from ...compat import tfv1 as tf
+from ...utils import logger
+from ...utils.concurrency import is_main_thread
+from ...utils.frames import frame_of_thread
 from .preemption import Preemption
 
 __all__ = ["InterruptWatch", "interrupted"]

@@ -1,0 +1,11 @@
+"""
+Exact resume of a training: the extension, the log lines about what is exact, and the states of several ranks.
+
+**In:** the state in a checkpoint.
+**Out:** a training that continues where the checkpoint was saved.
+**Next:** `train.defaults`, which lists the extension.
+"""
+
+from __future__ import annotations
+
+__all__: list[str] = []
