@@ -166,7 +166,9 @@ class RankChannel:
         """
         if self.rank == 0 and (values is None or len(values) != self.size):
             got = "none" if values is None else str(len(values))
-            raise ValueError(f"RankChannel.scatter: '{name}' needs a value for each rank (expected {self.size}, got {got}).")
+            raise ValueError(
+                f"RankChannel.scatter: '{name}' needs a value for each rank (expected {self.size}, got {got})."
+            )
         return self._gather(name, values if self.rank == 0 else None, EACH)[0]
 
     def _gather(self, name: str, value: object, receivers: str) -> Any:
@@ -178,7 +180,9 @@ class RankChannel:
                 f"{len(line) / 2**20:.1f} MB). Set {MAX_LINE_VARIABLE} higher, the same on all ranks."
             )
         self._gathering = name
-        self._num_expected = 1 if receivers == EACH else self.size if receivers == ALL or self.rank == 0 else None
+        self._num_expected = (
+            1 if receivers == EACH else self.size if receivers == ALL or self.rank == 0 else None
+        )
         self._send(line)
         with self._changed:
             self._changed.wait_for(lambda: name in self._gathered or self.failure is not None)

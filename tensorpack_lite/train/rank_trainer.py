@@ -26,7 +26,7 @@ from ..tfutils.sessinit import SessionInit
 from ..tfutils.tower.context import TrainTowerContext
 from ..tfutils.tower.tower_ranks import TowerRanks
 from ..utils import logger
-from .exact.rank_states import gather_states, split_state, take_part
+from .exact.rank_states import gather_states, num_saved, split_state, take_part
 from .rank_watch import RankCallback, RankWatch, graph_of_training
 from .signals.extension import Signals
 from .tower import CostFn, OptFn, SingleCostTrainer
@@ -57,6 +57,7 @@ class RankTrainer(SingleCostTrainer):
         super().__init__()
         self.BROADCAST_EVERY_EPOCH = True
         self.ranks: RankWatch | None = None
+        self._average = True
         self._sync_op: tf.Operation = None
         self._graph: dict[str, Any] = {}
         self._saves_together = False
@@ -220,7 +221,19 @@ class RankTrainer(SingleCostTrainer):
                 self.sess.run(initializer, {initializer.inputs[1]: values[name]})
 
     def state_to_resume(self, state: dict[str, Any] | None) -> tuple[dict[str, Any] | None, str]:
-        """Send each rank its part of the chief's state; see `LoopTrainer.state_to_resume`."""
+        """
+        Send each rank its part of the chief's state; see `LoopTrainer.state_to_resume`.
+
+        Raises:
+            ValueError: the trainer adds the ranks' gradients, and another number of ranks has saved the state.
+            RankError: another rank failed.
+        """
+        saved_by = num_saved(state) if self.is_chief else None
+        if not self._average and saved_by not in (None, self.size):
+            raise ValueError(
+                f"{type(self).__name__}: average=False adds the gradients of all ranks, so each step would change its length "
+                f"(expected {saved_by} ranks as in the checkpoint, got {self.size}). Train with average=True, or with {saved_by}."
+            )
         if self.ranks is None:
             return super().state_to_resume(state)
         if self.is_chief:

@@ -149,13 +149,18 @@ class RankWatch:
         digest = hashlib.sha256(repr(mine).encode("utf-8")).hexdigest()
         digests = self.channel.gather("comparing the ranks", digest)
         told = self.channel.scatter(
-            "the result of the comparison", None if digests is None else _tell_first_that_differs(digests, mine)
+            "the result of the comparison",
+            None if digests is None else _tell_first_that_differs(digests, mine),
         )
         if told == _EQUAL:
             return
         found = None if told is None else _first_difference(told, mine)
-        found = found and f"Rank {self.rank} does not match rank 0: {found}. All ranks must run the same script."
-        failure = next(filter(None, self.channel.all_gather("the first difference", found)), "The ranks differ.")
+        found = (
+            found and f"Rank {self.rank} does not match rank 0: {found}. All ranks must run the same script."
+        )
+        failure = next(
+            filter(None, self.channel.all_gather("the first difference", found)), "The ranks differ."
+        )
         self.channel.fail(failure)
         raise RankError(failure)
 
@@ -224,6 +229,9 @@ class RankCallback(Callback):
             `every_epoch()`.
         every_epoch: returns whether to broadcast after an epoch.
 
+    It does nothing in `trigger_step` and `trigger_epoch`, so a checkpoint of one rank, which does not have it, can be resumed
+    by several, with all calls that were due.
+
     Runs at: before_train, before each run, each epoch.
     """
 
@@ -240,7 +248,7 @@ class RankCallback(Callback):
     def _before_run(self, ctx: tf.train.SessionRunContext) -> None:
         self._watch.channel.check()
 
-    def _trigger_epoch(self) -> None:
+    def _after_epoch(self) -> None:
         if self._every_epoch():
             self._broadcast()
 
@@ -267,7 +275,9 @@ def _tell_first_that_differs(digests: Sequence[str], description: object) -> lis
     A description may have megabytes, and one difference is enough, so only one rank gets it.
     """
     differ = [rank for rank, digest in enumerate(digests) if digest != digests[0]]
-    return [(description if rank == differ[0] else None) if differ else _EQUAL for rank in range(len(digests))]
+    return [
+        (description if rank == differ[0] else None) if differ else _EQUAL for rank in range(len(digests))
+    ]
 
 
 def _first_difference(first: Sequence[tuple[str, object]], other: Sequence[tuple[str, object]]) -> str | None:

@@ -19,7 +19,7 @@ from tensorpack_lite.ranks.channel import RankChannel  # noqa: E402
 from tensorpack_lite.ranks.cluster import free_ports  # noqa: E402
 from tensorpack_lite.ranks.connecting import RankError  # noqa: E402
 from tensorpack_lite.ranks.hub import RankHub  # noqa: E402
-from tensorpack_lite.train.rank_states import _encode, gather_states, take_part  # noqa: E402
+from tensorpack_lite.train.exact.rank_states import _encode, gather_states, take_part  # noqa: E402
 from tensorpack_lite.train.rank_watch import RankWatch  # noqa: E402
 
 SIZES = [40, pytest.param(1000, marks=pytest.mark.proof)]
@@ -99,7 +99,10 @@ def test_values(connect, size):
 @pytest.mark.parametrize("size", SIZES)
 def test_states(connect, size):
     """At a save and at a resume, the hub sends each state once: its bytes grow with the number of ranks, not with its square."""
-    ranks, states = connect(size), [{"rank": rank, "numbers": os.urandom(10_000).hex()} for rank in range(size)]
+    ranks, states = (
+        connect(size),
+        [{"rank": rank, "numbers": os.urandom(10_000).hex()} for rank in range(size)],
+    )
     total = sum(len(_encode(state)) for state in states)
     saved, num_sent = ranks.call(lambda c: gather_states(c, states[c.rank]))
     assert [states, *[None] * (size - 1)] == saved

@@ -15,8 +15,9 @@ from ...dataflow.shard import deal_again
 from ...ranks.channel import RankChannel
 from ...ranks.connecting import RankError
 from ...utils.packed_state import MAX_STATE_BYTES, pack_state, unpack_state
+from ...utils.random_streams import derive_number
 
-__all__ = ["gather_states", "split_state", "take_part"]
+__all__ = ["gather_states", "num_saved", "split_state", "take_part"]
 
 _PIECE = 1 << 18  # the most characters of a rank in one round
 _MIN_PIECE = 1 << 12
@@ -72,33 +73,56 @@ def take_part(channel: RankChannel, states: Sequence[State] | None) -> State:
     return _decode(text, 0)
 
 
+def num_saved(state: State | None) -> int | None:
+    """Return how many ranks have saved the state of a chief; None if it has no states of ranks."""
+    return None if state is None or "exact" not in state else 1 + len(state.get("ranks", []))
+
+
 def split_state(state: State | None, size: int) -> tuple[list[State], str]:
     """
     Return the parts of the ranks in the state of a checkpoint, and a sentence if they cannot be exact.
 
     If the number of ranks has changed, every rank gets the positions of the last rank, because a ShardData
-    deals out from there.
+    deals out from there, and new random numbers.
 
     Args:
         state: the state of the chief, with the other ranks' under "ranks"; None if the training starts.
         size: the number of ranks now.
     """
-    if state is None or "exact" not in state:
+    if state is None or num_saved(state) is None:
         return [state or {}, *({} for _ in range(size - 1))], ""
     saved = [state, *state.get("ranks", [])]
     if len(saved) == size:
         return saved, ""
-    last = saved[-1]["exact"]["sources"]
-    dealt = {name: deal_again(position) for name, position in last.items()}
-    known = {name: position for name, position in dealt.items() if position is not None}
-    own = {name: position for name, position in state["exact"]["sources"].items() if name not in last}
-    parts: list[State] = [{**state, "exact": {**state["exact"], "sources": {**own, **known}}}]
-    parts += [{"exact": {**saved[-1]["exact"], "sources": known}} for _ in range(size - 1)]
-    lost = [name for name, position in dealt.items() if position is None]
+    mine, last = state["exact"], saved[-1]["exact"]
+    parts: list[State] = []
+    for rank in range(size):
+        entropy = derive_number(("rank", mine["entropy"], rank, size))
+        exact = {
+            **saved[min(rank, len(saved) - 1)]["exact"],
+            "entropy": entropy,
+            "generators": {"entropy": entropy},
+        }
+        parts.append({"exact": {**exact, "sources": _deal_again(mine, last, entropy)}})
+    lost = [name for name in last["sources"] if name not in parts[-1]["exact"]["sources"]]
+    of_chief = {name: at for name, at in mine["sources"].items() if name not in last["sources"]}
+    parts[0]["exact"]["sources"].update(of_chief)
     sentence = f"The checkpoint was saved by {len(saved)} ranks and is resumed by {size}."
     if lost:
         sentence += f" {', '.join(lost)}: only a ShardData can deal out the rest of the data anew."
-    return parts, sentence
+    return [{**state, **parts[0], "ranks": parts[1:]}, *parts[1:]], sentence
+
+
+def _deal_again(chief: State, last: State, entropy: int) -> dict[str, State]:
+    """Return the positions of the inputs of a rank among another number of ranks; those that cannot continue are left out."""
+    rounds = chief.get(
+        "rounds", ()
+    )  # inputs of validation, which are at the same place on all ranks that have them
+    positions = {
+        name: deal_again(at, (entropy, name)) for name, at in last["sources"].items() if name not in rounds
+    }
+    positions.update((name, at) for name, at in chief["sources"].items() if name in rounds)
+    return {name: at for name, at in positions.items() if at is not None}
 
 
 def _pieces(channel: RankChannel, sizes: Iterable[int]) -> Iterator[tuple[int, int]]:
