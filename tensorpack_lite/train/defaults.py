@@ -23,6 +23,7 @@ from ..loop.extension import Extension
 from ..utils.checks import check_choice
 from .directory_lock import DirectoryLock
 from .exact.extension import ExactTraining
+from .exact.total_batch import TotalBatch
 from .signals.extension import Signals
 
 __all__ = ["DEFAULT_CALLBACKS", "DEFAULT_EXTENSIONS", "DEFAULT_MONITORS", "check_settings"]
@@ -70,6 +71,7 @@ def DEFAULT_EXTENSIONS() -> list[Extension]:  # noqa: N802
     """
     return [
         ExactTraining(),  # sets `trainer.exact`, which `Signals` reads
+        TotalBatch(),
         Signals(),
         DirectoryLock(),  # before the callbacks write there
         ModelGraph(),

@@ -217,7 +217,7 @@ class TestPeersThatKnowTheSecret:
                 "the field 'step'",
             ),
             (b'{"type": "status", "status": []}', "the field 'status'"),
-            (b'{"type": "gather", "name": ["x"], "value": 0, "for_chief": false}', "the field 'name'"),
+            (b'{"type": "gather", "name": ["x"], "value": 0, "receivers": "all"}', "the field 'name'"),
             (b'{"type": ["gather"]}', "not a message of the ranks"),
             (b'{"type": "fail", "text": ' + b"1" * 5000 + b"}", "an integer is too long"),
         ],
@@ -243,7 +243,7 @@ class TestPeersThatKnowTheSecret:
         """A rank cannot start a gather before its last one is complete."""
         first, second = hub.enter(0), hub.enter(1)
         for name in ("a", "b"):
-            second.sendall(pack({"type": "gather", "name": name, "value": 0, "for_chief": False}))
+            second.sendall(pack({"type": "gather", "name": name, "value": 0, "receivers": "all"}))
         assert "Rank 1 sent a message that rank 0 rejects: it takes part in a gather" in hear(first)["text"]
 
     def test_a_line_without_end(self, hub):
