@@ -21,9 +21,9 @@ def python_command(directory, kind="own", *fault):
 
 
 def rank_environment(**more):
-    """Return the environment of ranks, without the variables of a launcher."""
+    """Return the environment of ranks: without the variables of the launcher of the tests, with others."""
     prefixes = ("SLURM_", "OMPI_", "PMI", "TORCHELASTIC_", "TENSORPACK_RANK", "TF_CONFIG")
-    return {k: v for k, v in environment(**more).items() if not k.startswith(prefixes)}
+    return {**{k: v for k, v in environment().items() if not k.startswith(prefixes)}, **more}
 
 
 def results(directory):
