@@ -17,7 +17,7 @@ from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow, le
 from .exact.recording import State
 from .exact.tape import Numbered, make_tape
 
-__all__ = ["BatchData", "BatchDataByShape", "stack_component"]
+__all__ = ["BatchData", "BatchDataByShape", "find_batch_size", "stack_component"]
 
 _PYTHON_TYPES = {bool: np.dtype("bool"), int: np.dtype("int32"), float: np.dtype("float32")}
 _NUMBERS = "biufc"  # kinds of NumPy dtypes: bool, int, uint, float, complex
@@ -253,6 +253,24 @@ def _require_one_form(data_holder: Sequence[Datapoint], kinds: Any, expected: ob
                 f"BatchData: datapoints of one batch have different components: the first has {_components(data_holder[0])}, "
                 f"another has {_components(datapoint)}. All datapoints must have the same components."
             )
+
+
+def find_batch_size(ds: object) -> int | None:
+    """
+    Return the number of samples in a datapoint of a pipeline.
+
+    Args:
+        ds: the last stage.
+
+    Returns:
+        The product of the sizes of all BatchData that it reads one after the other; None if there is none.
+    """
+    size = None
+    while isinstance(ds, ProxyDataFlow):
+        if isinstance(ds, BatchData):
+            size = ds.batch_size * (size or 1)
+        ds = ds.ds
+    return size
 
 
 def _components(datapoint: Datapoint) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Iterator
 
 from ..utils.checks import check_at_least, check_type
-from ..utils.random_streams import shared_stream
+from ..utils.random_streams import derive_generator, save_generator, shared_stream
 from .base import DataFlow, Datapoint, ProxyDataFlow
 from .exact.recording import State
 
@@ -56,7 +56,7 @@ class ShardData(ProxyDataFlow):
     Example:
         >>> ds = DataFromList([[i] for i in range(100)], shuffle=True)
         >>> ds = ShardData(RepeatedData(ds, -1), rank=1, size=2)        # trainer.rank, trainer.size
-        >>> ds = BatchData(ds, 64 // 2)                                 # the total batch stays 64 for any number of ranks
+        >>> ds = BatchData(ds, ShardData.share(64, 2))                  # the total batch stays 64 for any number of ranks
     """
 
     def __init__(self, ds: DataFlow, rank: int, size: int, seed: int = 0) -> None:
@@ -67,6 +67,34 @@ class ShardData(ProxyDataFlow):
             raise ValueError(f"ShardData: rank is too large (expected less than size, {size}, got {rank}).")
         self.seed = check_type("ShardData: seed", seed, int)
         self._turn = 0  # the process that gets the next datapoint
+
+    @staticmethod
+    def share(total: int, size: int) -> int:
+        """
+        Return the batch of each process, for a total batch that stays the same for any number of processes.
+
+        Args:
+            total: the number of datapoints in the batches of all processes; >= 1.
+            size: the number of processes; >= 1.
+
+        Returns:
+            `total // size`.
+
+        Raises:
+            ValueError: `total` is not a multiple of `size`.
+
+        Example:
+            >>> ShardData.share(64, 4)
+            16
+        """
+        total = check_at_least("ShardData.share: total", check_type("ShardData.share: total", total, int), 1)
+        size = check_at_least("ShardData.share: size", check_type("ShardData.share: size", size, int), 1)
+        if total % size:
+            raise ValueError(
+                f"ShardData.share: a batch of {total} cannot be divided among {size} ranks (expected a divisor of {total}). "
+                f"Choose a total batch that all numbers of ranks divide."
+            )
+        return total // size
 
     def __len__(self) -> int:
         return len(self.ds) // self.num_ranks
@@ -96,20 +124,33 @@ class ShardData(ProxyDataFlow):
         self._turn = state["turn"]
 
 
-def deal_again(position: State) -> State | None:
+def deal_again(position: State, key: tuple[Any, ...]) -> State | None:
     """
-    Return the position at which an input continues with another number of ranks.
+    Return the position at which the input of a rank continues with another number of ranks.
 
     Args:
         position: of the input of the last rank: when all ranks have used equally many datapoints, its ShardData has
             read exactly those that all ranks have used.
+        key: the generators of the stages above the ShardData are derived from it, so that no two ranks draw the same numbers.
 
     Returns:
-        The position for all ranks; None if the input has no ShardData, or a stage above it holds datapoints back.
+        The position; None if the input has no ShardData, or a stage above it holds datapoints back.
     """
-    node: Any = position.get("flow")
-    while isinstance(node, dict) and node.get("stage") in _TRANSPARENT and len(node["at"]["children"]) == 1:
-        node = node["at"]["children"][0]
-    if not isinstance(node, dict) or node.get("stage") != "ShardData" or node["at"]["own"]["turn"] != 0:
+    flow = _with_generators(position.get("flow"), key)
+    return None if flow is None else {**position, "flow": flow, "witnesses": {}}
+
+
+def _with_generators(node: Any, key: tuple[Any, ...]) -> State | None:
+    """Return the position of a stage with new generators down to the ShardData; None if that cannot be dealt out anew."""
+    if not isinstance(node, dict):
         return None
-    return {**position, "witnesses": {}}
+    if node.get("stage") == "ShardData":
+        return node if node["at"]["own"]["turn"] == 0 else None
+    if node.get("stage") not in _TRANSPARENT or len(node["at"]["children"]) != 1:
+        return None
+    child = _with_generators(node["at"]["children"][0], (*key, "below"))
+    if child is None:
+        return None
+    numbers = range(len(node["at"]["generators"]))
+    generators = [save_generator(derive_generator((*key, number))) for number in numbers]
+    return {**node, "at": {**node["at"], "generators": generators, "children": [child]}}

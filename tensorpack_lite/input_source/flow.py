@@ -9,6 +9,7 @@ import numpy as np
 
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow
+from ..dataflow.batch import find_batch_size
 from ..dataflow.exact.recording import ResumeReport, State
 from ..dataflow.meter import Meter
 from ..loop.step import Step
@@ -57,6 +58,11 @@ class InputFlow:
     def is_counted(self) -> bool:
         """Whether datapoints are counted, because the training is resumed exactly."""
         return self._used is not None
+
+    @property
+    def batch_size(self) -> int | None:
+        """The number of samples in a datapoint; None if no BatchData of its DataFlow tells."""
+        return find_batch_size(self._data)
 
     # For inputs ------------------------------------------------------------------------------------------------------
     def begin(self, who: str) -> None:

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import sys
 import threading
 import time
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 from ..utils import logger
 from .authentication import Credentials
 from .connecting import RankError, connect, listen
-from .diagnosis import INTERVAL_SECONDS, describe, describe_silence
+from .diagnosis import describe, describe_silence, interval_seconds
+from .exit_code import FOLLOWED
+from .gathers import ALL, CHIEF, EACH
 from .hub import ANSWER_SECONDS, MAX_CHARACTERS, RankHub
+from .loopback import is_loopback
 from .messages import MAX_LINE_VARIABLE, Lines, max_line_bytes, pack, parse
+from .open_files import allow_open_files
 
 __all__ = ["RankChannel"]
 
+_TCP_INFO_RTT = 68  # offset of tcpi_rtt, in microseconds, in linux/tcp.h
 _GRACE_SECONDS = 3.0  # in which the main thread may notice a failure and end by itself
 
 
@@ -33,16 +39,17 @@ class RankChannel:
     Args:
         rank: number of this process.
         size: number of processes.
-        address: host and port of the hub.
+        address: host and port of the hub. Rank 0 listens on the loopback interface if the host belongs to it, else on all interfaces.
         time_limit: seconds that a rank may be silent, or keep the others waiting.
         where: returns the status of this process: a dict of `step` (steps done), `where` (in words) and
             `kind`: "step" while it waits for a step, "variables" while it waits for the variables of the
             chief, "excused" while the others have to wait for it, else "busy". Called in a thread, several
             times a second.
         on_hang: called with the failure when the main thread does not end by itself. Default: write the
-            failure to stderr and end the process with code 1.
+            failure to stderr and end the process with code 128.
         credentials: the conditions for a peer to join. Default: the secret of the environment, see
             `secret.find_job_secret`.
+        other_ports: more ports of the hub; it takes the first one that is free.
 
     Attributes:
         failure: a sentence that says why training cannot continue, or None.
@@ -52,7 +59,7 @@ class RankChannel:
 
     Raises:
         RankError: the port of the hub is taken or cannot be reached, or a rank did not connect within the time limit.
-        OSError: the file with the secret cannot be read, or others can read it.
+        OSError: the file with the secret cannot be read, or others can read it; rank 0 may open too few files.
         ValueError: the secret is too short.
 
     Note: messages are JSON, at most `$TENSORPACK_RANKS_MAX_LINE_MB` (default 64) MB long, and checked before
@@ -69,6 +76,7 @@ class RankChannel:
         where: Callable[[], dict[str, Any]] | None = None,
         on_hang: Callable[[str], None] | None = None,
         credentials: Credentials | None = None,
+        other_ports: Sequence[int] = (),
     ) -> None:
         self.rank, self.size, self.time_limit = rank, size, time_limit
         self.failure: str | None = None
@@ -82,17 +90,22 @@ class RankChannel:
         self._max_line = max_line_bytes()
         self._chief: dict[str, Any] = {}
         self._gathering: str | None = None
+        self._num_expected: int | None = size  # values in the answer
         self._gathered: dict[str, list[Any] | None] = {}
         self.is_closed = False
         self._ending = threading.Event()  # the main thread ends by itself
         self._changed = threading.Condition()
         self._sending = threading.Lock()
         self._hub: RankHub | None = None
+        host, ports = address[0], (address[1], *other_ports)
         if rank == 0:
-            logger.info(credentials.describe())
-            self._hub = RankHub(listen(address, size), size, time_limit, credentials)
+            allow_open_files(size)
+            listener = listen(host, ports, size)
+            # It need not know its own name.
+            host, ports = host if is_loopback(host) else "127.0.0.1", (listener.getsockname()[1],)
+            self._hub = RankHub(listener, size, time_limit, credentials)
             self._hub.start()
-        self._socket = connect(rank, size, address, time_limit, credentials.secret)
+        self._socket = connect(rank, size, host, ports, time_limit, credentials.key)
         self._heard = time.monotonic()
         self._threads = [
             threading.Thread(target=target, name=f"RankChannel-{target.__name__}", daemon=True)
@@ -105,6 +118,18 @@ class RankChannel:
         except BaseException:  # Ctrl-C too: no thread or connection stays open
             self.close()
             raise
+
+    @property
+    def ends(self) -> tuple[Any, Any]:
+        """The socket addresses of the connection to the hub: the end of this rank, and that of the hub."""
+        return self._socket.getsockname(), self._socket.getpeername()
+
+    def round_trip(self) -> float:
+        """Return the time in seconds that a packet to the hub and its answer take, as the kernel has measured it; NaN if it cannot."""
+        if not sys.platform.startswith("linux"):
+            return float("nan")
+        info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_RTT + 4)
+        return float(struct.unpack_from("I", info, _TCP_INFO_RTT)[0]) * 1e-6
 
     def all_gather(self, name: str, value: object) -> list[Any]:
         """
@@ -123,7 +148,8 @@ class RankChannel:
             TypeError: JSON cannot represent the value.
             ValueError: the value is too long or nested too deeply.
         """
-        return self._gather(name, value, for_chief=False)
+        values: list[Any] = self._gather(name, value, ALL)
+        return values
 
     def gather(self, name: str, value: object) -> list[Any] | None:
         """
@@ -139,17 +165,45 @@ class RankChannel:
             TypeError: JSON cannot represent the value.
             ValueError: the value is too long or nested too deeply.
         """
-        return self._gather(name, value, for_chief=True)
+        values: list[Any] | None = self._gather(name, value, CHIEF)
+        return values
 
-    def _gather(self, name: str, value: object, for_chief: bool) -> Any:
+    def scatter(self, name: str, values: Sequence[object] | None = None) -> Any:
+        """
+        Receive this rank's value from the chief, which has one for each rank. All ranks must call it, in the same order.
+
+        Args:
+            name: what the values are, for the error message when a rank does not call it.
+            values: on the chief, a value for each rank, which JSON can represent; ignored on other ranks. They travel in one
+                message, so scatter large values in parts of a few MB.
+
+        Returns:
+            The value for this rank.
+
+        Raises:
+            RankError: training cannot continue.
+            TypeError: JSON cannot represent a value.
+            ValueError: the values are too long or nested too deeply, or the chief does not have one for each rank.
+        """
+        if self.rank == 0 and (values is None or len(values) != self.size):
+            got = "none" if values is None else str(len(values))
+            raise ValueError(
+                f"RankChannel.scatter: '{name}' needs a value for each rank (expected {self.size}, got {got})."
+            )
+        return self._gather(name, values if self.rank == 0 else None, EACH)[0]
+
+    def _gather(self, name: str, value: object, receivers: str) -> Any:
         self.check()
-        line = pack({"type": "gather", "name": name, "value": value, "for_chief": for_chief})
+        line = pack({"type": "gather", "name": name, "value": value, "receivers": receivers})
         if len(line) > self._max_line:
             raise ValueError(
                 f"RankChannel: the value for '{name}' is too long (expected at most {self._max_line >> 20} MB, got "
                 f"{len(line) / 2**20:.1f} MB). Set {MAX_LINE_VARIABLE} higher, the same on all ranks."
             )
         self._gathering = name
+        self._num_expected = (
+            1 if receivers == EACH else self.size if receivers == ALL or self.rank == 0 else None
+        )
         self._send(line)
         with self._changed:
             self._changed.wait_for(lambda: name in self._gathered or self.failure is not None)
@@ -253,6 +307,7 @@ class RankChannel:
 
     # The two threads -------------------------------------------------------------------------------------------------
     def _report_status(self) -> None:
+        interval = interval_seconds(self.size)
         while not self.is_closed:
             status = self.where()
             if self._gathering is not None:
@@ -266,7 +321,7 @@ class RankChannel:
                     self._on_hang(self.failure)
                 return
             with self._changed:
-                self._changed.wait_for(lambda: self.is_closed or self.failure is not None, INTERVAL_SECONDS)
+                self._changed.wait_for(lambda: self.is_closed or self.failure is not None, interval)
 
     def _read_from_hub(self) -> None:
         lines = Lines(self.size * (self._max_line + 1))  # the hub sends the values of all ranks in one line
@@ -297,10 +352,11 @@ class RankChannel:
                 self._all_know_end = message["all_know_end"]
                 self._changed.notify_all()
         elif message["type"] == "gathered":
-            if message["values"] is not None and len(message["values"]) != self.size:
-                raise ValueError("it does not have one value for each rank")
+            values = message["values"]
+            if (None if values is None else len(values)) != self._num_expected:
+                raise ValueError("it does not have the expected number of values")
             with self._changed:
-                self._gathered[message["name"]] = message["values"]
+                self._gathered[message["name"]] = values
                 self._changed.notify_all()
         elif message["type"] == "failed":
             self._set_failure(message["text"])
@@ -344,4 +400,4 @@ def _end_process(failure: str) -> None:
     sys.stdout.flush()
     sys.stderr.write(f"tensorpack_lite.ranks.channel.RankError: {failure}\n")
     sys.stderr.flush()
-    os._exit(1)
+    os._exit(FOLLOWED)

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from typing import Any, Collection, Iterable
 
-__all__ = ["INTERVAL_SECONDS", "STILL_SECONDS", "RankState", "describe", "describe_silence", "find_failure"]
+__all__ = [
+    "RankState",
+    "describe",
+    "describe_silence",
+    "find_failure",
+    "interval_seconds",
+    "still_seconds",
+]
 
-INTERVAL_SECONDS = 0.25
-"""Time between two status messages of a rank."""
-
-STILL_SECONDS = 4 * INTERVAL_SECONDS
-"""A rank whose status has been the same for this long has not moved, rather than not reported yet."""
-
+_MANY_RANKS = 256
 _SILENT_SHARE = 0.5  # of the time limit: a rank that keeps others waiting then counts as silent, not as slow
+
+
+def interval_seconds(size: int) -> float:
+    """Return the time between two status messages of a rank among `size` ranks."""
+    return 1.0 if size > _MANY_RANKS else 0.25
+
+
+def still_seconds(size: int) -> float:
+    """Return for how long a rank's status must have been the same: then the rank has not moved, rather than not reported yet."""
+    return 4 * interval_seconds(size)
 
 
 def describe(status: dict[str, Any]) -> str:
@@ -71,72 +82,83 @@ class RankState:
 
 
 def find_failure(
-    ranks: Iterable[RankState], gathers: Iterable[Collection[int]], limit: float, now: float
+    ranks: Iterable[RankState], gathers: Iterable[Collection[int]], limit: float, now: float, still: float
 ) -> str | None:
     """
     Return the reason why training cannot continue as a sentence, or None.
 
+    The time that this takes grows in proportion to the number of ranks.
+
     Args:
         ranks: all ranks that have connected.
-        gathers: for each incomplete gather, the numbers of the ranks that have given their value.
+        gathers: for each incomplete gather, the numbers of the ranks that have given their value. A rank is in one at most.
         limit: the time limit in seconds.
         now: the time, on the monotonic clock.
+        still: see `still_seconds`.
     """
     ranks, gathers = list(ranks), list(gathers)
     present = [rank for rank in ranks if not rank.has_left]
-    silent = [rank for rank in present if now - rank.heard > limit]
-    if silent:
-        return f"Rank {silent[0].number} {describe_silence(silent[0].status, limit)}"
-    left = [rank for rank in ranks if rank.has_left and now - rank.since > 2 * STILL_SECONDS]
+    silent = next((rank for rank in present if now - rank.heard > limit), None)
+    if silent is not None:
+        return f"Rank {silent.number} {describe_silence(silent.status, limit)}"
+    left = [rank for rank in ranks if rank.has_left and now - rank.since > 2 * still]
     return (
-        _find_waiting_for(left, present, now)
-        or _find_deadlock(present, gathers, now)
-        or _find_straggler(present, limit, now)
+        _find_waiting_for(left, present, now - still)
+        or _find_deadlock([rank for rank in present if now - rank.since > still], gathers)
+        or _find_straggler(present, limit, now, still)
     )
 
 
-def _find_waiting_for(left: list[RankState], present: list[RankState], now: float) -> str | None:
+def _find_waiting_for(left: list[RankState], present: list[RankState], since: float) -> str | None:
     """Look for a rank that waits for one that has left."""
     for rank in present if left else []:
-        if rank.is_waiting and now - rank.heard < STILL_SECONDS:
+        if rank.is_waiting and rank.heard > since:
             return f"Rank {left[0].number} has left, and rank {rank.number} waits for it, {describe(rank.status)}."
     return None
 
 
-def _find_deadlock(present: list[RankState], gathers: list[Collection[int]], now: float) -> str | None:
-    """Look for two ranks that wait for each other in different places."""
-    still = [rank for rank in present if now - rank.since > STILL_SECONDS]
+def _find_deadlock(still: list[RankState], gathers: list[Collection[int]]) -> str | None:
+    """Look for two ranks that wait for each other in different places, among those that have not moved."""
+    joined = {number for numbers in gathers for number in numbers}
+    in_gather = {rank.number for rank in still if rank.kind == "gather" and rank.number in joined}
     for numbers in gathers:
-        inside = [rank for rank in still if rank.number in numbers and rank.kind == "gather"]
-        outside = [rank for rank in still if rank.number not in numbers]
-        for rank, other in itertools.product(inside, outside):
-            if _cannot_meet(rank, other, gathers):
-                return (
-                    f"Rank {rank.number} and rank {other.number} wait for each other in different places, which is a deadlock. "
-                    f"Rank {rank.number}: {describe(rank.status)}. Rank {other.number}: {describe(other.status)}."
-                )
+        inside = [rank for rank in still if rank.number in in_gather and rank.number in numbers]
+        outside = [rank for rank in still if rank.number not in numbers] if inside else []
+        pair = _find_pair(inside, outside, in_gather)
+        if pair is not None:
+            rank, other = pair
+            return (
+                f"Rank {rank.number} and rank {other.number} wait for each other in different places, which is a deadlock. "
+                f"Rank {rank.number}: {describe(rank.status)}. Rank {other.number}: {describe(other.status)}."
+            )
     return None
 
 
-def _cannot_meet(rank: RankState, other: RankState, gathers: list[Collection[int]]) -> bool:
-    """Return whether `other` waits for `rank`, which is in a gather, in another gather or in a later step."""
-    if other.kind == "gather":
-        return any(other.number in numbers for numbers in gathers)
-    is_ahead = other.kind == "step" and other.step >= rank.step
-    return is_ahead and rank.status.get("has_data", True)  # that step may end with the end of the data
+def _find_pair(
+    inside: list[RankState], outside: list[RankState], in_gather: set[int]
+) -> tuple[RankState, RankState] | None:
+    """Return a rank inside a gather, and one that waits for it in another gather or in a later step."""
+    # the step of a rank whose data has ended may end with the end of the data
+    earliest = min((r for r in inside if r.status.get("has_data", True)), key=lambda r: r.step, default=None)
+    for other in outside:
+        if other.number in in_gather:
+            return inside[0], other
+        if earliest is not None and other.kind == "step" and other.step >= earliest.step:
+            return earliest, other
+    return None
 
 
-def _find_straggler(present: list[RankState], limit: float, now: float) -> str | None:
+def _find_straggler(present: list[RankState], limit: float, now: float, still: float) -> str | None:
     """Look for a rank that others have been waiting for longer than the limit."""
     waiting = [rank for rank in present if rank.is_waiting]
     if not any(now - rank.since > limit for rank in waiting):
         return None
-    furthest = max(_position(rank) for rank in waiting)
+    furthest = max(map(_position, waiting))
     ahead = [rank for rank in waiting if _position(rank) == furthest]
-    behind = [rank for rank in present if rank not in ahead]
+    behind = [rank for rank in present if not rank.is_waiting or _position(rank) != furthest]
     if any(rank.kind == "excused" for rank in behind):
         return None
-    if any(now - rank.since < STILL_SECONDS for rank in present):
+    if any(now - rank.since < still for rank in present):
         return None  # some rank has just moved
     if not behind:
         return (

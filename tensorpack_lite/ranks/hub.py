@@ -14,7 +14,9 @@ from typing import Any, Deque, NamedTuple
 from ..utils import logger
 from ..utils.notes import write_note
 from .authentication import MAX_GREETING_BYTES, Credentials, Stranger
-from .diagnosis import INTERVAL_SECONDS, STILL_SECONDS, RankState, describe, find_failure
+from .connecting import plain_host
+from .diagnosis import RankState, describe, find_failure, interval_seconds, still_seconds
+from .gathers import Gathers
 from .messages import Lines, max_line_bytes, pack, parse
 
 __all__ = ["ANSWER_SECONDS", "MAX_CHARACTERS", "RankHub"]
@@ -81,7 +83,7 @@ class RankHub(threading.Thread):
         self._max_unsent = size * (self._max_line + 1) + (1 << 20)  # the answer of a gather, and many ticks
         self._strangers: dict[socket.socket, Stranger] = {}  # oldest first
         self._ranks: dict[int, _Rank] = {}
-        self._gathers: dict[str, dict[int, Any]] = {}
+        self._gathers, self._still = Gathers(size), still_seconds(size)
         self._failure: str | None = None
         self._inquiry: _Inquiry | None = None
         self._questions: Deque[Future[dict[int, str]]] = collections.deque()
@@ -94,20 +96,20 @@ class RankHub(threading.Thread):
 
     def run(self) -> None:
         """Serve until every rank has left."""
-        last = time.monotonic()
+        last, interval = time.monotonic(), interval_seconds(self._size)
         try:
             while not (self._ranks and all(rank.has_left for rank in self._ranks.values())):
-                for key, events in self._selector.select(INTERVAL_SECONDS):
+                for key, events in self._selector.select(interval):
                     if events & _WRITE and key.data.is_connected:
                         self._flush(key.data)
                     if events & _READ:
                         self._read(key)
                 now = time.monotonic()
                 # this process was stopped, so it could not receive from the ranks
-                if now - last > STILL_SECONDS:
+                if now - last > self._still:
                     for rank in self._ranks.values():
                         rank.heard = rank.since = rank.wrote = now
-                if now - last > INTERVAL_SECONDS:
+                if now - last > interval:
                     self._tick(now)
                     last = now
         finally:
@@ -135,8 +137,8 @@ class RankHub(threading.Thread):
     # Strangers -------------------------------------------------------------------------------------------------------
     def _accept(self) -> None:
         try:
-            connection, (host, _) = self._listener.accept()
-            own_host = connection.getsockname()[0]
+            connection, address = self._listener.accept()
+            host, own_host = plain_host(address), plain_host(connection.getsockname())
         except OSError:  # the peer has gone, or too many files are open; the next tick tries again
             self._accept_more(False)
             return
@@ -147,7 +149,7 @@ class RankHub(threading.Thread):
         if len(self._strangers) >= _MAX_STRANGERS:
             self._drop(next(iter(self._strangers)))
         connection.setblocking(False)
-        stranger = Stranger(connection, host, self._credentials.secret)
+        stranger = Stranger(connection, host, self._credentials.key)
         self._strangers[connection] = stranger
         self._selector.register(connection, _READ, stranger)
 
@@ -207,7 +209,7 @@ class RankHub(threading.Thread):
         """Refuse a rank that does not match. If it knows the secret, the job is misconfigured, and all ranks end."""
         self._refusal = (
             f"A process connected as rank {number} of {size}, but rank 0 expects {self._size} ranks, each once. "
-            "Compare TF_CONFIG of all processes."
+            f"Compare {self._credentials.variables} of all processes."
         )
         if self._credentials.secret:
             self._fail(self._refusal)
@@ -252,7 +254,8 @@ class RankHub(threading.Thread):
             rank.update(message["status"])
         elif message["type"] == "gather":
             rank.since = rank.heard  # a rank that starts a gather is not stuck
-            self._gather(rank.number, message)
+            for number, line in enumerate(self._gathers.add(rank.number, message)):
+                self._send(self._ranks[number], line)
         elif message["type"] == "fail":
             self._fail(message["text"])
         elif message["type"] == "place":
@@ -261,21 +264,6 @@ class RankHub(threading.Thread):
             rank.has_left, rank.since = True, rank.heard
         else:
             raise ValueError(f"'{message['type']}' is not for rank 0")
-
-    def _gather(self, number: int, message: dict[str, Any]) -> None:
-        """Store a rank's value; with the last one, send all values to all ranks, or to the chief only."""
-        if any(number in values for values in self._gathers.values()):
-            raise ValueError("it takes part in a gather already")
-        values = self._gathers.setdefault(message["name"], {})
-        values[number] = message["value"]
-        if len(values) < self._size:
-            return
-        del self._gathers[message["name"]]
-        ordered = [values[i] for i in range(self._size)]
-        answer = {"type": "gathered", "name": message["name"], "values": ordered}
-        line, short = pack(answer), pack({**answer, "values": None})
-        for rank in self._ranks.values():
-            self._send(rank, short if message["for_chief"] and rank.number != 0 else line)
 
     def _lose(self, rank: _Rank, reason: str) -> None:
         """Close the connection of a rank; unless it said goodbye, training fails for the reason."""
@@ -318,7 +306,7 @@ class RankHub(threading.Thread):
 
     def _begin_inquiry(self, now: float) -> None:
         """Ask all ranks where they are, if somebody wants to know or training is about to end."""
-        failure = find_failure(self._ranks.values(), self._gathers.values(), self._limit, now)
+        failure = find_failure(self._ranks.values(), self._gathers.joined(), self._limit, now, self._still)
         if failure is None and not self._questions:
             return
         futures = [self._questions.popleft() for _ in range(len(self._questions))]

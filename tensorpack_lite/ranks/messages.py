@@ -19,7 +19,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
     # from a rank to the hub
     "hello": {"rank": (int,), "size": (int,)},
     "status": {"status": (dict,)},
-    "gather": {"name": (str,), "value": None, "for_chief": (bool,)},
+    "gather": {"name": (str,), "value": None, "receivers": (str,)},
     "fail": {"text": (str,)},
     "place": {"text": (str,)},
     "bye": {},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from typing import Any, Mapping, Sequence
 
 import numpy as np
@@ -14,6 +16,7 @@ from ..graph_builder.model_desc import ModelDescBase
 from ..input_source.base import InputSource
 from ..loop.callback import Callback
 from ..loop.state import check_steps
+from ..ranks.place import find_restart
 from ..tfutils.checkpoint_state import STATE_SUFFIX
 from ..tfutils.checkpoint_store import CheckpointStore
 from ..tfutils.sesscreate import NewSessionCreator
@@ -23,6 +26,7 @@ from ..utils.checks import check_choice, check_count, check_type
 from ..utils.old_names import HasOldInterface, old_arguments
 from ..utils.own_rank import given_rank
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS, check_settings
+from .restarted import warn_of_lost_checkpoint
 from .resume import find_checkpoint, place_of
 
 __all__ = ["DEFAULT_CALLBACKS", "DEFAULT_MONITORS", "AutoResumeTrainConfig", "TrainConfig"]
@@ -192,9 +196,17 @@ class AutoResumeTrainConfig(TrainConfig):
         super().__init__(**kwargs)
         place = place_of(found)
         if found is None and always_resume and directory:
+            if not given_rank():
+                warn_of_lost_checkpoint(directory)
             logger.info(
                 f"There is no checkpoint in {directory}: training starts with epoch {self.starting_epoch}."
             )
+            restart = find_restart(os.environ)
+            if restart and not given_rank():
+                logger.warning(
+                    f"This is restart {restart} of the job, and {directory} on {socket.gethostname()} has no checkpoint. Unless the job "
+                    "failed before its first one, the directory is on a disk of another machine: use a shared disk."
+                )
         elif resumes_epoch and place is not None:
             self.starting_epoch = place.with_steps_per_epoch(self.steps_per_epoch).starting_epoch
             logger.info(f"Resuming with epoch {self.starting_epoch}.")

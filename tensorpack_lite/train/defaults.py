@@ -24,6 +24,7 @@ from ..tfutils.model_utils import describe_trainable_vars
 from ..utils.checks import check_choice
 from .directory_lock import DirectoryLock
 from .exact.extension import ExactTraining
+from .exact.total_batch import TotalBatch
 from .signals.extension import Signals
 
 __all__ = [
@@ -77,6 +78,7 @@ def DEFAULT_EXTENSIONS() -> list[Extension]:  # noqa: N802
     """
     return [
         ExactTraining(),  # sets `trainer.exact`, which `Signals` reads
+        TotalBatch(),
         Signals(),
         DirectoryLock(),  # before the callbacks write there
         ModelGraph(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from abc import abstractmethod
 from contextlib import contextmanager, nullcontext
 from typing import Any, ContextManager, Iterator, Sequence
@@ -18,7 +20,10 @@ from ..loop.callback import Callback
 from ..loop.group import innermost
 from ..loop.place import Place
 from ..loop.signals.preemption import Preempted
-from ..ranks.authentication import Credentials
+from ..ranks.connecting import RankError
+from ..ranks.exit_code import end_with_code
+from ..ranks.meeting import Meeting
+from ..ranks.place import RankPlace, find_place, find_remark
 from ..tfutils.exact.state import find_exact
 from ..tfutils.gradproc import GradVars
 from ..tfutils.sesscreate import NewSessionCreator
@@ -26,7 +31,7 @@ from ..tfutils.sessinit import SessionInit
 from ..tfutils.tower.context import TrainTowerContext
 from ..tfutils.tower.tower_ranks import TowerRanks
 from ..utils import logger
-from .exact.rank_states import gather_states, split_state, take_part
+from .exact.rank_states import gather_states, num_saved, split_state, take_part
 from .rank_watch import RankCallback, RankWatch, graph_of_training
 from .signals.extension import Signals
 from .tower import CostFn, OptFn, SingleCostTrainer
@@ -38,7 +43,7 @@ class RankTrainer(SingleCostTrainer):
     """
     Base class of CollectiveTrainer and HorovodTrainer, which train one tower in each of several processes ("ranks").
 
-    The constructor of an engine's trainer calls `_take_place` with the rank of this process and `_join` to
+    The constructor of an engine's trainer calls `_detect` to find the place of this process, and `_join` to
     connect to the other ranks. It overrides `_reduce`, `_mean`, `_send_variables` and `_prepare_session`.
     Layers that need a mean over ranks, such as BatchNorm with `sync_statistics`, find the engine in the
     context of their tower, as its `TowerRanks`.
@@ -57,18 +62,33 @@ class RankTrainer(SingleCostTrainer):
         super().__init__()
         self.BROADCAST_EVERY_EPOCH = True
         self.ranks: RankWatch | None = None
+        self._average = True
         self._sync_op: tf.Operation = None
         self._graph: dict[str, Any] = {}
         self._saves_together = False
+
+    def _detect(self) -> RankPlace | None:
+        """Find the place of this process among the ranks; None if it trains alone."""
+        place = find_place(os.environ)
+        remark = find_remark(os.environ) if place is None else ""
+        if remark:
+            logger.warning(remark)
+        if place is not None:
+            self._take_place(place.rank, place.size, place.local_rank or 0, place.local_size or 1)
+            if place.size == 1 and place.ignored:
+                logger.info(f"{place.describe(socket.gethostname())} Ignored: {', '.join(place.ignored)}.")
+        return None if place is None or place.size == 1 else place
 
     def _take_place(self, rank: int, size: int, local_rank: int, local_size: int) -> None:
         self.rank, self.size, self.local_rank, self.local_size = rank, size, local_rank, local_size
         self.is_chief = rank == 0
 
-    def _join(self, address: tuple[str, int], credentials: Credentials, time_limit: float) -> None:
+    def _join(self, place: RankPlace, meeting: Meeting, time_limit: float) -> None:
         """Connect to the other ranks."""
-        logger.info(f"Rank {self.rank} of {self.size} waits for the others ...")
-        self.ranks = RankWatch(self.rank, self.size, address, time_limit, credentials)
+        ignored = f" Ignored: {', '.join(place.ignored)}." if place.ignored else ""
+        logger.info(f"{place.describe(socket.gethostname())} {meeting.describe()}{ignored}")
+        end_with_code(RankError)
+        self.ranks = RankWatch(self.rank, self.size, meeting.address, time_limit, *meeting[1:])
         self.ranks.report_end_of_script()
 
     def _require_new_session(self, session_creator: tf.train.SessionCreator) -> None:
@@ -146,8 +166,9 @@ class RankTrainer(SingleCostTrainer):
         if self.ranks is None or find_exact() is None:
             return
         savers = [str(cb) for cb in callbacks if isinstance(innermost(cb), ModelSaver)]
-        everywhere = self.ranks.channel.all_gather("the names of the savers", savers)
-        self._saves_together = all(names == everywhere[0] for names in everywhere)
+        everywhere = self.ranks.channel.gather("the names of the savers", savers)
+        are_equal = everywhere is not None and all(names == savers for names in everywhere)
+        self._saves_together = self._ask_chief("whether the savers are the same", are_equal)
         if not self._saves_together:
             self.not_exact = "not all ranks have the chief's ModelSaver; give all ranks the same callbacks"
 
@@ -157,11 +178,12 @@ class RankTrainer(SingleCostTrainer):
     def _variables_of_all(self) -> list[tf.Variable]:
         """Return the variables that every rank has; callbacks that only the chief has may have created more."""
         variables = {var.op.name: var for var in tf.global_variables()}
-        gather = self.ranks.channel.all_gather  # type: ignore[union-attr]
-        names = gather("the names of the chief's variables", list(variables) if self.is_chief else None)[0]
+        gather = self.ranks.channel.gather  # type: ignore[union-attr]
+        names = self._ask_chief("the names of the chief's variables", list(variables))
         missing = gather("the variables that a rank lacks", [name for name in names if name not in variables])
-        lacking = {name for some in missing for name in some}
-        return [variables[name] for name in names if name not in lacking]
+        lacking = {name for some in missing or () for name in some}
+        everywhere = [name for name in names if name not in lacking]
+        return [variables[name] for name in self._ask_chief("the variables of all ranks", everywhere)]
 
     # Training --------------------------------------------------------------------------------------------------------
     def main_loop(self, steps_per_epoch: int, starting_epoch: int, max_epoch: int) -> None:
@@ -218,7 +240,19 @@ class RankTrainer(SingleCostTrainer):
                 self.sess.run(initializer, {initializer.inputs[1]: values[name]})
 
     def state_to_resume(self, state: dict[str, Any] | None) -> tuple[dict[str, Any] | None, str]:
-        """Send each rank its part of the chief's state; see `LoopTrainer.state_to_resume`."""
+        """
+        Send each rank its part of the chief's state; see `LoopTrainer.state_to_resume`.
+
+        Raises:
+            ValueError: the trainer adds the ranks' gradients, and another number of ranks has saved the state.
+            RankError: another rank failed.
+        """
+        saved_by = num_saved(state) if self.is_chief else None
+        if not self._average and saved_by not in (None, self.size):
+            raise ValueError(
+                f"{type(self).__name__}: average=False adds the gradients of all ranks, so each step would change its length "
+                f"(expected {saved_by} ranks as in the checkpoint, got {self.size}). Train with average=True, or with {saved_by}."
+            )
         if self.ranks is None:
             return super().state_to_resume(state)
         if self.is_chief:
@@ -234,7 +268,10 @@ class RankTrainer(SingleCostTrainer):
         return None if told is None else Place.from_dict(told, "The chief's message")
 
     def _ask_chief(self, name: str, value: Any) -> Any:
-        return value if self.ranks is None else self.ranks.channel.all_gather(name, value)[0]
+        """Return the chief's value on all ranks; the values of the others are not sent."""
+        if self.ranks is None:
+            return value
+        return self.ranks.channel.all_gather(name, value if self.is_chief else None)[0]
 
     def run_step(self) -> None:
         """Run one step; if it fails because another rank failed, raise that failure."""

@@ -38,6 +38,7 @@ _ECHOES = (
     "HorovodInternalError",
 )
 _MAX_CHARACTERS = 1000  # of an error that the other ranks are told
+_EQUAL = "equal"
 _ECHO_SECONDS = 5.0  # time for the failure behind such an error to arrive
 
 
@@ -51,6 +52,7 @@ class RankWatch:
         address: host and port of the channel, on the chief's machine.
         time_limit: seconds; see `RankChannel`.
         credentials: the conditions for a peer to join; see `RankChannel`.
+        other_ports: more ports of the channel; see `RankChannel`.
 
     Attributes:
         channel: the `RankChannel`.
@@ -69,6 +71,7 @@ class RankWatch:
         address: tuple[str, int],
         time_limit: float,
         credentials: Credentials | None = None,
+        other_ports: Sequence[int] = (),
     ) -> None:
         self.rank, self.size = rank, size
         self.has_data = True
@@ -76,7 +79,9 @@ class RankWatch:
         self._waits_in: str | None = None
         self._trainer: Trainer | None = None
         self._hooks: tuple[Any, Any] | None = None
-        self.channel = RankChannel(rank, size, address, time_limit, self._where, credentials=credentials)
+        self.channel = RankChannel(
+            rank, size, address, time_limit, self._where, credentials=credentials, other_ports=other_ports
+        )
 
     @contextmanager
     def reporting(self, trainer: Trainer | None, place: str) -> Iterator[None]:
@@ -101,8 +106,10 @@ class RankWatch:
         def show_and_report(
             kind: type[BaseException], error: BaseException, traceback: TracebackType | None
         ) -> None:
-            show(kind, error, traceback)
-            self._report(error, "in its script")
+            try:
+                show(kind, error, traceback)
+            finally:
+                self._report(error, "in its script")
 
         self._hooks = (show_and_report, show)
         sys.excepthook = show_and_report
@@ -146,17 +153,22 @@ class RankWatch:
         """
         mine = [(name, str(value)) for name, value in values.items()]
         digest = hashlib.sha256(repr(mine).encode("utf-8")).hexdigest()
-        if len(set(self.channel.all_gather("comparing the ranks", digest))) == 1:
+        digests = self.channel.gather("comparing the ranks", digest)
+        told = self.channel.scatter(
+            "the result of the comparison",
+            None if digests is None else _tell_first_that_differs(digests, mine),
+        )
+        if told == _EQUAL:
             return
-        everywhere = self.channel.all_gather("comparing the ranks in detail", mine)
-        for rank, theirs in enumerate(everywhere):
-            difference = _first_difference(everywhere[0], theirs)
-            if difference:
-                failure = (
-                    f"Rank {rank} does not match rank 0: {difference}. All ranks must run the same script."
-                )
-                self.channel.fail(failure)
-                raise RankError(failure)
+        found = None if told is None else _first_difference(told, mine)
+        found = (
+            found and f"Rank {self.rank} does not match rank 0: {found}. All ranks must run the same script."
+        )
+        failure = next(
+            filter(None, self.channel.all_gather("the first difference", found)), "The ranks differ."
+        )
+        self.channel.fail(failure)
+        raise RankError(failure)
 
     def finish(self, step: int) -> None:
         """
@@ -223,6 +235,9 @@ class RankCallback(Callback):
             `every_epoch()`.
         every_epoch: returns whether to broadcast after an epoch.
 
+    It does nothing in `trigger_step` and `trigger_epoch`, so a checkpoint of one rank, which does not have it, can be resumed
+    by several, with all calls that were due.
+
     Runs at: before_train, before each run, each epoch.
     """
 
@@ -239,7 +254,7 @@ class RankCallback(Callback):
     def _before_run(self, ctx: tf.train.SessionRunContext) -> None:
         self._watch.channel.check()
 
-    def _trigger_epoch(self) -> None:
+    def _after_epoch(self) -> None:
         if self._every_epoch():
             self._broadcast()
 
@@ -257,6 +272,18 @@ def graph_of_training() -> Dict[str, Any]:
         **{f"variable {v.op.name}": [v.dtype.base_dtype.name, str(v.shape)] for v in tf.global_variables()},
         **{f"operation {name}": text for name, text in operations.items()},
     }
+
+
+def _tell_first_that_differs(digests: Sequence[str], description: object) -> list[object]:
+    """
+    Return what the chief tells each rank after a comparison.
+
+    A description may have megabytes, and one difference is enough, so only one rank gets it.
+    """
+    differ = [rank for rank, digest in enumerate(digests) if digest != digests[0]]
+    return [
+        (description if rank == differ[0] else None) if differ else _EQUAL for rank in range(len(digests))
+    ]
 
 
 def _first_difference(first: Sequence[tuple[str, object]], other: Sequence[tuple[str, object]]) -> str | None:

@@ -243,14 +243,15 @@ def get_log_file() -> str | None:
     return _directory.file
 
 
-def lock_dir(wait: float = 60.0) -> None:
+def lock_dir(wait: float = 75.0) -> None:
     """
     Lock the logger's directory for a training of this process.
 
     Training and `AutoResumeTrainConfig` call this function before they read or write any file, and training
     releases the directory when it ends. Call it before them to wait longer or shorter. It does nothing
     without a logger directory, or if this process already holds the lock. The lock is the file
-    `training.lock`. The lock of a killed process is taken over.
+    `training.lock`. The lock of a killed process is taken over: at once on this machine, and otherwise 60 seconds after its last
+    sign of life, by the clock of the disk, so 75 seconds are enough for clocks that differ by a few seconds.
 
     Args:
         wait: maximum number of seconds to wait for another process, which is logged once.

@@ -30,6 +30,8 @@ __all__ = [
     "WorkerStream",
     "advance_rng_seed",
     "collect_generators",
+    "derive_generator",
+    "derive_number",
     "enter_worker_stream",
     "fix_rng_seed",
     "get_rng",
@@ -65,17 +67,30 @@ def get_rng(obj: object = None) -> np.random.RandomState:
     Difference from tensorpack: with a fixed seed, tensorpack 0.11 gives every object of every process the same stream.
     Here each object has another one.
     """
-    import numpy as np
-
     if _stream.provide is not None:
         return _stream.provide()
     key = _stream.next_key()
-    # RandomState's seeding by an array never changes; SeedSequence differs between NumPy 1.18 and 1.19
-    seed = os.urandom(32) if key is None else hashlib.sha256(repr(key).encode()).digest()
-    generator = np.random.RandomState(np.frombuffer(seed, dtype="<u4"))
+    generator = derive_generator((os.urandom(32),) if key is None else key)
     if _collections.lists:
         _collections.lists[-1].append(generator)
     return generator
+
+
+def derive_generator(key: tuple[Any, ...]) -> np.random.RandomState:
+    """Return a generator that depends only on a key of numbers and strings."""
+    import numpy as np
+
+    # RandomState's seeding by an array never changes; SeedSequence differs between NumPy 1.18 and 1.19
+    return np.random.RandomState(np.frombuffer(_digest(key), dtype="<u4"))
+
+
+def derive_number(key: tuple[Any, ...]) -> int:
+    """Return a number of 63 bits that depends only on a key of numbers and strings."""
+    return int.from_bytes(_digest(key)[:8], "little") >> 1
+
+
+def _digest(key: tuple[Any, ...]) -> bytes:
+    return hashlib.sha256(repr(key).encode()).digest()
 
 
 @contextmanager

@@ -40,7 +40,7 @@ class TestMessages:
                     "last_step": 7,
                 },
             },
-            {"type": "gather", "name": "x", "value": [None, {"a": 1.5}], "for_chief": True},
+            {"type": "gather", "name": "x", "value": [None, {"a": 1.5}], "receivers": "chief"},
             {"type": "gathered", "name": "x", "values": None},
         ],
     )

@@ -76,6 +76,27 @@ def test_another_number_of_ranks(tmp_path):
         assert list(range(60)) == sorted(one for step in range(first, first + 5) for one in used[step])
 
 
+def test_from_one_rank_to_two_and_back(tmp_path):
+    """Callbacks that were due when the checkpoint was saved are called by another number of ranks, which draw other numbers."""
+    for size, fault, wanted in (
+        (1, (int(SIGKILL), 8, "0"), 137),
+        (2, (int(SIGKILL), 16, "0"), 137),
+        (1, (), 0),
+    ):
+        code, output = train(size, "collective", tmp_path, "shard", *fault)
+        assert wanted == code, output
+        assert "skipped" not in output
+    drawn = [{step: drawn for step, drawn, _ in lines(tmp_path, rank)} for rank in range(2)]
+    assert list(range(1, 31)) == sorted(drawn[0])
+    due = [
+        drawn[0][8],
+        drawn[0][9],
+        drawn[1][9],
+        drawn[0][17],
+    ]  # the numbers of the due calls after steps 8 and 16
+    assert 4 == len({numbers[0] for numbers in due})
+
+
 def test_a_saver_of_the_chief_only(tmp_path):
     """If only the chief's script has a ModelSaver, training works, and the log says that it is not resumed exactly."""
     code, output = train(2, "collective", tmp_path, "chief saves", 0, 0)

@@ -20,6 +20,7 @@ from tensorpack_lite.train.config import AutoResumeTrainConfig
 from tensorpack_lite.train.defaults import DEFAULT_EXTENSIONS, ListVariables
 from tensorpack_lite.train.directory_lock import DirectoryLock
 from tensorpack_lite.train.exact.extension import ExactTraining
+from tensorpack_lite.train.exact.total_batch import TotalBatch
 from tensorpack_lite.train.signals.extension import Signals
 
 MOMENTS = ["before_setup", "after_setup", "after_initialize", "before_epochs"]
@@ -176,7 +177,7 @@ def test_state(log_dir):
 
 def test_the_default_extensions():
     """The order is fixed: exact resume before signals, the lock before files are written, and the command's request before lint."""
-    expected = [ExactTraining, Signals, DirectoryLock, ModelGraph, Rehearsal, Lint, HangWatch, ListVariables]
+    expected = [ExactTraining, TotalBatch, Signals, DirectoryLock, ModelGraph, Rehearsal, Lint, HangWatch, ListVariables]
     assert expected == [type(one) for one in DEFAULT_EXTENSIONS()]
 
 
@@ -210,7 +211,7 @@ def test_the_loop_does_not_know_its_guests(name):
 def test_find_extension():
     """`find_extension` returns the first one of a class, or None."""
     trainer = QuadraticTrainer()
-    assert trainer.extensions[1] is trainer.find_extension(Signals)
+    assert trainer.extensions[2] is trainer.find_extension(Signals)
     assert trainer.find_extension(Counts) is None
 
 

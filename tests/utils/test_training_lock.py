@@ -8,10 +8,11 @@ import textwrap
 import threading
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
-from tensorpack_lite.utils import logger
+from tensorpack_lite.utils import logger, training_lock
 from tensorpack_lite.utils.training_lock import TrainingLock
 
 HOLD = """
@@ -161,6 +162,43 @@ def test_the_lock_of_another_machine(tmp_path, lock, seconds, is_stale):
     else:
         with pytest.raises(OSError, match="on elsewhere"):
             lock.acquire(0)
+
+
+@pytest.fixture
+def seconds(monkeypatch):
+    """The seconds that a test has waited, by a clock that only `sleep` moves; the disk has the same clock."""
+    passed = [0.0]
+    clock = SimpleNamespace(
+        monotonic=lambda: passed[0],
+        sleep=lambda seconds: passed.__setitem__(0, passed[0] + seconds),
+        strftime=time.strftime,
+    )
+    monkeypatch.setattr(training_lock, "time", clock)
+    monkeypatch.setattr(
+        training_lock, "_age", lambda file, directory: passed[0] - os.fstat(file.fileno()).st_mtime
+    )
+    return passed
+
+
+@pytest.mark.parametrize("ahead", [-4.9, 0.0, 4.9])
+def test_waiting_for_a_dead_machine(log_dir, seconds, ahead):
+    """By default, a process waits long enough for a machine that has just died, also if its clock differs by 5 seconds."""
+    write_lock(log_dir, host="elsewhere", machine="elsewhere")
+    path = os.path.join(log_dir, "training.lock")
+    os.utime(path, (ahead, ahead))
+    logger.lock_dir()
+    assert seconds[0] == pytest.approx(60 + ahead, abs=0.5)
+    with open(path, encoding="utf-8") as file:
+        assert os.getpid() == json.load(file)["pid"]
+    logger.unlock_dir()
+
+
+@pytest.mark.proof
+def test_waiting_for_a_dead_machine_with_the_clock_of_the_disk(tmp_path, lock):
+    """The same with real clocks: a heartbeat from 4 seconds in the future counts for at most 75 seconds."""
+    write_lock(tmp_path, -4.0, host="elsewhere", machine="elsewhere")
+    lock.acquire(75.0)
+    assert lock.is_held
 
 
 def test_an_incomplete_file(tmp_path, lock):

@@ -19,7 +19,13 @@ from ...utils import logger
 from ...utils.argtools import graph_memoized
 from ...utils.checks import check_choice
 from ...utils.naming import MOVING_AVERAGES_KEY, USED_TICKETS_KEY
-from ...utils.random_streams import collect_generators, restore_generator, save_generator
+from ...utils.random_streams import (
+    collect_generators,
+    derive_generator,
+    derive_number,
+    restore_generator,
+    save_generator,
+)
 from ..random import exact_entropy, make_exact
 
 __all__ = ["ExactResume", "begin_exact", "find_exact", "held_position"]
@@ -49,7 +55,9 @@ class ExactResume:
         self.sources: Dict[str, Any] = {}
         self._saved: State = saved or {}
         self._held: Dict[str, State] = {}
-        self._in_rounds: set[str] = set()  # the inputs of inference, whose runs are not steps
+        self._in_rounds = set(
+            self._saved.get("rounds", ())
+        )  # the inputs of inference, whose runs are not steps
         self._failed: Any = None
         self._setup = collect_generators()
         self._generators: List[Any] = self._setup.__enter__()
@@ -102,6 +110,8 @@ class ExactResume:
                 initializer = variable.initializer  # the graph is finalized, so there is no other assignment
                 tf.get_default_session().run(initializer, {initializer.inputs[1]: value})
         saved = self._saved["generators"]
+        if "entropy" in saved:  # of another number of ranks
+            saved = _new_generators(saved["entropy"], len(self._generators))
         for generator, state in zip(self._generators, saved["created"]):
             restore_generator(generator, state)
         version, numbers, gauss = saved["python"]
@@ -110,11 +120,11 @@ class ExactResume:
 
     def state(self) -> State:
         """Return what to save. Needs a default session; call it between two runs."""
-        python = random.getstate()
         averages = {one.op.name: one for one in tf.get_collection(MOVING_AVERAGES_KEY)}
         session = tf.get_default_session()
         return {
             "sources": {name: self._held.get(name) or self._state_of(name) for name in self.sources},
+            "rounds": sorted(self._in_rounds),
             "entropy": exact_entropy(),
             "averages": {name: float(value) for name, value in session.run(averages).items()},
             "local_variables": {
@@ -122,7 +132,7 @@ class ExactResume:
             },
             "generators": {
                 "created": [save_generator(one) for one in self._generators],
-                "python": [python[0], list(python[1]), python[2]],
+                "python": _python_state(random.getstate()),
                 "numpy": save_generator(np.random),
             },
         }
@@ -182,6 +192,19 @@ def held_position(source: object) -> ContextManager[None]:
     """Context manager for a round of inference: a training that is killed inside repeats the whole round."""
     exact = find_exact()
     return nullcontext() if exact is None else exact.holding(source)
+
+
+def _new_generators(entropy: int, num_created: int) -> State:
+    """Return states of generators that depend only on `entropy`, in the form of a checkpoint."""
+    return {
+        "created": [save_generator(derive_generator((entropy, "created", i))) for i in range(num_created)],
+        "python": _python_state(random.Random(derive_number((entropy, "python"))).getstate()),
+        "numpy": save_generator(derive_generator((entropy, "numpy"))),
+    }
+
+
+def _python_state(state: Tuple[Any, ...]) -> List[Any]:
+    return [state[0], list(state[1]), state[2]]
 
 
 def _local_variables() -> Tuple[List[tf.Variable], List[tf.Variable]]:

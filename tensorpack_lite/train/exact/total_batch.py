@@ -1,0 +1,40 @@
+"""The extension that compares the total batch of a training with that of the checkpoint from which it resumes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...loop.extension import Extension
+from ...tfutils.exact.state import find_exact
+
+__all__ = ["TotalBatch"]
+
+
+class TotalBatch(Extension):
+    """Extension that warns if the number of samples in a step, of all ranks, is not that of the checkpoint; an error with exact="require"."""
+
+    state_name = "total_batch"
+
+    def state_dict(self, trainer: Any) -> Any:
+        """Return the number of ranks and the batch of each; None if it is unknown."""
+        exact = find_exact()
+        source = (
+            None if exact is None else next(iter(exact.sources.values()), None)
+        )  # the first input is that of training
+        batch = None if source is None else source.batch_size
+        return None if batch is None else {"size": trainer.size, "batch": batch}
+
+    def load_state_dict(self, trainer: Any, state: Any) -> None:
+        """Compare the batch with the saved one."""
+        exact, now = find_exact(), self.state_dict(trainer)
+        if exact is None or now is None or _total(now) == _total(state):
+            return
+        exact.complain(
+            f"The total batch was {_total(state)} ({state['size']} ranks, {state['batch']} each) and is {_total(now)} "
+            f"({now['size']} ranks, {now['batch']} each). The learning rate does not change, and an epoch still has "
+            f"{trainer.steps_per_epoch} steps. To keep the total batch, use ShardData.share({_total(state)}, trainer.size)."
+        )
+
+
+def _total(state: Any) -> int:
+    return int(state["size"]) * int(state["batch"])
