@@ -183,7 +183,7 @@ def _bind(host: str, port: int, is_shared: bool = True) -> socket.socket:
         bound.setsockopt(
             socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
         )  # a server may be bound to the same port now
-    except BaseException:
+    except BaseException:  # the socket does not stay open
         bound.close()
         raise
     return bound
