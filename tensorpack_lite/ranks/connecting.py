@@ -61,7 +61,7 @@ def listen(host: str, ports: Sequence[int], size: int) -> socket.socket:
             reason = reason or f": {error.strerror}"
     raise RankError(
         f"Rank 0 cannot listen on {_describe(host, ports)}, the address of the ranks' channel{reason}. Set another address in "
-        "TENSORPACK_RANKS_ADDRESS, the same for all ranks."
+        "TENSORPACK_RANKS_ADDRESS, or other ports in TENSORPACK_RANKS_PORTS, the same for all ranks."
     )
 
 
@@ -95,7 +95,8 @@ def connect(
             if time.monotonic() > deadline:
                 raise RankError(
                     f"Rank {rank} could not reach rank 0 at {place} within {time_limit:g} s: {error}. Is rank 0 started, does a "
-                    "firewall block this port, and do both have the same secret?"
+                    "firewall block this port (TENSORPACK_RANKS_ADDRESS or TENSORPACK_RANKS_PORTS chooses others), and do both have "
+                    "the same secret?"
                 ) from error
             if isinstance(error, AuthenticationError) and is_sure and not has_warned:
                 has_warned = True
