@@ -87,14 +87,14 @@ def measure_channel(size: int, seconds: float) -> float:
     process.start()
     address = listener.getsockname()
     listener.close()
-    from tensorpack_lite.ranks.authentication import authenticate
+    from tensorpack_lite.ranks.authentication import Credentials, authenticate
     from tensorpack_lite.ranks.hub import INTERVAL_SECONDS
     from tensorpack_lite.ranks.messages import pack
 
     connections = []
     for rank in range(size):
         connection = socket.create_connection(address)
-        authenticate(connection, b"")
+        authenticate(connection, Credentials("").key)
         connection.settimeout(60.0)
         connection.sendall(pack({"type": "hello", "rank": rank, "size": size}))
         connection.recv(1 << 16)  # the first message of the hub

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import socket
 import time
@@ -60,7 +61,7 @@ def listen(host: str, ports: Sequence[int], size: int) -> socket.socket:
             reason = reason or f": {error.strerror}"
     raise RankError(
         f"Rank 0 cannot listen on {_describe(host, ports)}, the address of the ranks' channel{reason}. Set another address in "
-        "TENSORPACK_RANKS_ADDRESS, the same for all ranks."
+        "TENSORPACK_RANKS_ADDRESS, or other ports in TENSORPACK_RANKS_PORTS, the same for all ranks."
     )
 
 
@@ -82,36 +83,52 @@ def connect(
     Raises:
         RankError: the hub cannot be reached within the time limit.
     """
-    deadline, has_warned, delay, error = time.monotonic() + time_limit, False, _FIRST_DELAY, OSError()
-    is_sure = len(ports) == 1
+    deadline, has_warned, delay = time.monotonic() + time_limit, False, _FIRST_DELAY
+    place, is_sure = _describe(host, ports), len(ports) == 1
     seconds = GREETING_SECONDS if is_sure else _SHORT_SECONDS
     jitter = random.Random()  # not Python's generator, whose numbers belong to the script
     while True:
-        reached: OSError | None = None
         try:
-            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-            hosts = list(dict.fromkeys(str(entry[4][0]) for entry in found))
-        except OSError as unknown:
-            hosts, error = [], unknown
-        for address in [(each, port) for each in hosts for port in ports]:
-            try:
-                opened = socket.create_connection(address, _CONNECT_SECONDS if is_sure else _SHORT_SECONDS)
-                return _say_hello(opened, rank, size, time_limit, key, min(seconds, time_limit))
-            except OSError as failed:
-                error = failed
-                reached = failed if isinstance(failed, AuthenticationError) else reached
-        error = reached or error
-        if time.monotonic() > deadline:
-            raise RankError(
-                f"Rank {rank} could not reach rank 0 at {_describe(host, ports)} within {time_limit:g} s: {error}. Is rank 0 "
-                "started, does a firewall block this port, and do both have the same secret?"
-            ) from error
-        if reached is not None and is_sure and not has_warned:
-            has_warned = True
-            logger.warning(f"Rank {rank} does not trust {_describe(host, ports)}: {error}. It keeps trying.")
+            opened = _open(host, ports, key, min(seconds, time_limit))
+            return _say_hello(opened, rank, size, time_limit)
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise RankError(
+                    f"Rank {rank} could not reach rank 0 at {place} within {time_limit:g} s: {error}. Is rank 0 started, does a "
+                    "firewall block this port (TENSORPACK_RANKS_ADDRESS or TENSORPACK_RANKS_PORTS chooses others), and do both have "
+                    "the same secret?"
+                ) from error
+            if isinstance(error, AuthenticationError) and is_sure and not has_warned:
+                has_warned = True
+                logger.warning(f"Rank {rank} does not trust {place}: {error}. It keeps trying.")
         time.sleep(delay * jitter.uniform(0.5, 1.0))
         delay = min(1.5 * delay, max(_FIRST_DELAY, min(_LONGEST_DELAY, size * _DELAY_OF_A_RANK)))
         seconds = min(2 * seconds, GREETING_SECONDS)
+
+
+def _open(host: str, ports: Sequence[int], key: bytes, seconds: float) -> socket.socket:
+    """Return a connection to the hub, which has authenticated itself. An error about that is raised rather than others."""
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    distrust, failed = None, OSError("its name has no address")
+    for address in itertools.product(dict.fromkeys(str(entry[4][0]) for entry in found), ports):
+        try:
+            connect_seconds = _CONNECT_SECONDS if len(ports) == 1 else _SHORT_SECONDS
+            return _greet(socket.create_connection(address, connect_seconds), key, seconds)
+        except AuthenticationError as error:
+            distrust = distrust or error
+        except OSError as error:
+            failed = error
+    raise distrust or failed
+
+
+def _greet(connection: socket.socket, key: bytes, seconds: float) -> socket.socket:
+    try:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        authenticate(connection, key, seconds)
+    except BaseException:  # Ctrl-C too: the connection does not stay open
+        connection.close()
+        raise
+    return connection
 
 
 def hold_port(ports: Sequence[int]) -> socket.socket:
@@ -167,7 +184,7 @@ def _bind(host: str, port: int, is_shared: bool = True) -> socket.socket:
         bound.setsockopt(
             socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
         )  # a server may be bound to the same port now
-    except BaseException:
+    except BaseException:  # the socket does not stay open
         bound.close()
         raise
     return bound
@@ -178,12 +195,8 @@ def _describe(host: str, ports: Sequence[int]) -> str:
     return format_address(host, ports[0]) + more
 
 
-def _say_hello(
-    connection: socket.socket, rank: int, size: int, time_limit: float, key: bytes, seconds: float
-) -> socket.socket:
+def _say_hello(connection: socket.socket, rank: int, size: int, time_limit: float) -> socket.socket:
     try:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        authenticate(connection, key, seconds)
         connection.settimeout(time_limit)
         connection.sendall(pack({"type": "hello", "rank": rank, "size": size}))
         # The hub of an earlier training, which is about to end, closes the connection without an answer.

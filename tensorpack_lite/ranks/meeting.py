@@ -1,4 +1,4 @@
-"""How the ranks of a job meet: where, with which secret, and what they learn of each other's machines there."""
+"""Meetings of the ranks of a job: the address, the secret, and the machines that the ranks learn of there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MPI_LINES = {
 
 class Meeting(NamedTuple):
     """
-    Where the ranks of a job meet, and who may join.
+    The address at which the ranks of a job meet, and the conditions to join.
 
     Attributes:
         address: host and port of the ranks' channel.

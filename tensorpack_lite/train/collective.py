@@ -81,6 +81,7 @@ class CollectiveTrainer(RankTrainer):
             )
         super().__init__()
         self._average, self._compression = average, compression
+        self._reach_within = min(_REACH_SECONDS, time_limit)
         place = self._detect()
         self._cluster: Cluster | None = None
         if place is not None:
@@ -133,7 +134,7 @@ class CollectiveTrainer(RankTrainer):
         """Check that the servers of the neighbors in the ring can be reached, because a step would wait for them without limit."""
         for other in {(self.rank + 1) % self.size, (self.rank - 1) % self.size}:
             try:
-                reach(parse_address(addresses[other]), _REACH_SECONDS)
+                reach(parse_address(addresses[other]), self._reach_within)
             except OSError as error:
                 raise RankError(
                     f"Rank {self.rank} cannot reach rank {other} at {addresses[other]}: {error}. Does a firewall block this port? "
