@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 import pytest
-from fakes.launching import TESTS, launch
+from fakes.launching import launch
 
 from tensorpack_lite.train.config import AutoResumeTrainConfig
 from tensorpack_lite.train.restarted import find_restart
@@ -42,7 +42,12 @@ def test_the_warning(monkeypatch, caplog, log_dir, name):
 def test_other_ranks_say_nothing(monkeypatch, caplog, log_dir):
     """Ranks that are not the chief need no checkpoint, so they log no warning."""
     monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
-    for name, value in (("RANK", "1"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", "1")):
+    for name, value in (
+        ("RANK", "1"),
+        ("WORLD_SIZE", "2"),
+        ("MASTER_ADDR", "127.0.0.1"),
+        ("MASTER_PORT", "1"),
+    ):
         monkeypatch.setenv(name, value)
     AutoResumeTrainConfig(steps_per_epoch=1)
     assert "started again" not in caplog.text
@@ -52,7 +57,11 @@ def test_other_ranks_say_nothing(monkeypatch, caplog, log_dir):
 def test_the_launcher_counts_its_restarts(tmp_path):
     """`python -m tensorpack_lite.launch --restarts` tells the ranks how often they were started again."""
     script = tmp_path / "script.py"
-    script.write_text("import os, sys\nprint('restart', os.environ['TENSORPACK_RANKS_RESTART'])\nsys.exit(1)\n")
+    script.write_text(
+        "import os, sys\nprint('restart', os.environ['TENSORPACK_RANKS_RESTART'])\nsys.exit(1)\n"
+    )
     ended = launch(1, script, options=["--restarts", "1"])
     assert 1 == ended.code
-    assert ["restart 0", "restart 1"] == [line.split("] ")[-1] for line in ended.out.splitlines() if "restart " in line]
+    assert ["restart 0", "restart 1"] == [
+        line.split("] ")[-1] for line in ended.out.splitlines() if "restart " in line
+    ]
