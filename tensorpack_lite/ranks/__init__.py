@@ -11,7 +11,7 @@ Side channel between the processes ("ranks") of one training.
     +----------------+   +---------------+   +---------------+
     | RankTrainer    |   | RankTrainer   |   | RankTrainer   |   train/rank_trainer.py
     | RankWatch      |   | RankWatch     |   | RankWatch     |   train/rank_watch.py: the status of this rank
-    | RankChannel    |   | RankChannel   |   | RankChannel   |   channel.py: status 4 times a second, gathers
+    | RankChannel    |   | RankChannel   |   | RankChannel   |   channel.py: status 4 times a second, gathers, scatters
     |     |          |   |     |         |   |     |         |
     |  RankHub <-----|---|-----+---------|---|-----+         |   hub.py: TCP, lines of JSON
     +----------------+   +---------------+   +---------------+
@@ -21,6 +21,7 @@ Side channel between the processes ("ranks") of one training.
     engine: rank 0 <== gradients ==> rank 1 <== gradients ==> rank 2        graph_builder/collective.py, horovod.py
 
 `cluster` determines the rank of this process, `connecting` opens its connection, `authentication` admits only
-ranks of this job, `messages` checks incoming messages, and `loopback` keeps traffic of one machine on that machine.
+ranks of this job, `messages` checks incoming messages, `gathers` collects the values that ranks exchange, and `loopback`
+keeps traffic of one machine on that machine.
 Nothing here imports TensorFlow or NumPy.
 """
