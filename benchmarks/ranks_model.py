@@ -1,8 +1,8 @@
 """
-Model of the limits of 8, 64 and 1,024 ranks, from constants measured on one machine.
+Model of the limits of 8, 64 and 1,024 ranks, from constants measured on one machine: a step, the start, a save and a resume.
 
     python benchmarks/ranks_model.py [--weights 1.15e6] [--step 0.3] [--latency 0.5] [--bandwidth 400] ...
-    python benchmarks/ranks_model.py --measure-channel        the cost of the ranks' channel for the chief
+    python benchmarks/ranks_model.py --measure-channel        CPU time of the ranks' channel in the chief's process
 
 A ring of n ranks sends 2 (n - 1) messages in sequence, each with 1/n of the gradients' bytes. A step therefore takes
 
@@ -11,17 +11,21 @@ A ring of n ranks sends 2 (n - 1) messages in sequence, each with 1/n of the gra
 `scaling.py --only ring` measures latency and bandwidth between two ranks: latency is half of the time for 4 bytes, and
 bandwidth follows from the additional time for 4 MB. For a slower network, pass the network's values. A checkpoint has the size of the
 weights, plus the same for each slot of the optimizer. The chief writes it while the others wait. The channel is one
-thread in the chief's process.
+thread in the chief's process: each rank greets it at the start, compares its graph by a digest, sends its state at a save
+and receives it at a resume. Variables are broadcast along a tree.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import multiprocessing
+import resource
 import socket
 import time
 
 RANKS = [1, 2, 8, 64, 1024]
+DIGEST_BYTES = 200  # of a message with a digest, and of the answer
 MEGABYTE = 1e6
 
 
@@ -35,7 +39,10 @@ def rows(options):
         step = options.step + waits + moves
         epoch = options.samples / (n * options.batch) * step
         checkpoint = options.weights * 4 * (1 + options.slots) / (options.disk * MEGABYTE)
-        beats = 4 * n * options.beat / 1e6
+        beats = (4 if n <= 256 else 1) * n * options.beat / 1e6
+        states = n * options.state * 1e3 / MEGABYTE if n > 1 else 0.0
+        depth = math.ceil(math.log2(n))
+        broadcast = depth * (latency + options.weights * 4 * (1 + options.slots) / bandwidth)
         parts = {
             "the ring's latency": waits / step,
             "the gradients' bytes": moves / step,
@@ -54,6 +61,13 @@ def rows(options):
             "efficiency with checkpoints": options.step / step * epoch / (epoch + checkpoint),
             "input, MB/s for all ranks": n * options.batch / step * options.sample_bytes / MEGABYTE,
             "the chief's channel, cores": beats,
+            "start: greetings, s": n * options.greeting / 1e3 if n > 1 else 0.0,
+            "start: comparison, kB": 2 * n * DIGEST_BYTES / 1e3 if n > 1 else 0.0,
+            "start: variables, s": broadcast,
+            "save: states, MB": states,
+            "save: states, s": states * options.gather / 1e3,
+            "resume: states, MB": states,
+            "resume: states, s": states * options.scatter / 1e3,
             "takes most": worst if parts[worst] > 0.01 else "compute",
         }
         for name, value in values.items():
@@ -76,17 +90,51 @@ def _show(value) -> str:
 
 
 # The channel -----------------------------------------------------------------------------------------------------------
-def measure_channel(size: int, seconds: float) -> float:
-    """Return the CPU time in microseconds that the chief needs for a rank's heartbeat and the answer."""
+def measure_channel(size: int, seconds: float, kilobytes: int = 16) -> dict[str, float]:
+    """
+    Measure what the ranks' channel costs the chief, with ranks that are sockets in one process.
+
+    Args:
+        size: number of ranks.
+        seconds: how long the ranks send heartbeats.
+        kilobytes: of each rank's state in a gather and in a scatter.
+
+    Returns:
+        CPU time of the hub: ms for each greeting, us for each heartbeat and its answer, ms for each MB of a gather and a scatter;
+        and the most memory of its process, in MB.
+    """
+    base, _, _ = _spend(size, lambda connections: None)
+    spent, most, num_beats = _spend(size, lambda connections: _beat(connections, seconds))
+    found = {"greeting, ms": base / size * 1e3, "beat, us": (spent - base) / num_beats * 1e6}
+    state, megabytes = "s" * kilobytes * 1000, size * kilobytes / 1e3
+    for receivers in ("chief", "each"):
+        values = [state] * size if receivers == "chief" else [[state] * size, *[None] * (size - 1)]
+        spent, memory, _ = _spend(
+            size, lambda connections, r=receivers, v=values: _exchange(connections, r, v)
+        )
+        most = max(most, memory)
+        name = "gather" if receivers == "chief" else "scatter"
+        found[f"{name}, ms a MB"] = (spent - base) / megabytes * 1e3
+    return {**found, "memory, MB": most}
+
+
+def _spend(size: int, work) -> tuple:
+    """Return the CPU time and the memory of a hub that connects ranks, and the result of `work(connections)`, which it serves."""
+    from tensorpack_lite.ranks.authentication import authenticate
+    from tensorpack_lite.ranks.messages import pack
+    from tensorpack_lite.ranks.open_files import allow_open_files
+
+    allow_open_files(size)
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     listener.listen(size)
     context = multiprocessing.get_context("fork")
-    spent = context.Value("d", 0.0)
+    spent = context.Array("d", 2)
     process = context.Process(target=_serve, args=(listener, size, spent))
     process.start()
     address = listener.getsockname()
     listener.close()
+<<<<<<< HEAD
     from tensorpack_lite.ranks.authentication import Credentials, authenticate
     from tensorpack_lite.ranks.hub import INTERVAL_SECONDS
     from tensorpack_lite.ranks.messages import pack
@@ -95,26 +143,53 @@ def measure_channel(size: int, seconds: float) -> float:
     for rank in range(size):
         connection = socket.create_connection(address)
         authenticate(connection, Credentials("").key)
+=======
+    connections = []
+    for rank in range(size):
+        connection = socket.create_connection(address)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        authenticate(connection, b"")
+>>>>>>> w-d
         connection.settimeout(60.0)
         connection.sendall(pack({"type": "hello", "rank": rank, "size": size}))
         connection.recv(1 << 16)  # the first message of the hub
         connections.append(connection)
-    status = {"type": "status", "status": {"kind": "step", "step": 1000, "where": "in step 1001"}}
-    num_beats = 0
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        next_time = time.monotonic() + INTERVAL_SECONDS
-        for connection in connections:
-            connection.sendall(pack(status))
-            connection.recv(1 << 16)
-            num_beats += 1
-        time.sleep(max(0.0, next_time - time.monotonic()))
+    result = work(connections)
     for connection in connections:
         connection.sendall(pack({"type": "bye"}))
     process.join()
     for connection in connections:
         connection.close()
-    return spent.value / num_beats * 1e6
+    return spent[0], spent[1], result
+
+
+def _beat(connections: list, seconds: float) -> int:
+    """Send heartbeats and read the answers. Return how many."""
+    from tensorpack_lite.ranks.diagnosis import interval_seconds
+    from tensorpack_lite.ranks.messages import pack
+
+    status = {"kind": "step", "step": 1000, "where": "in step 1001", "signal": None, "last_step": None}
+    line, num_beats, deadline = pack({"type": "status", "status": status}), 0, time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        next_time = time.monotonic() + interval_seconds(len(connections))
+        for connection in connections:
+            connection.sendall(line)
+            connection.recv(1 << 16)
+            num_beats += 1
+        time.sleep(max(0.0, next_time - time.monotonic()))
+    return num_beats
+
+
+def _exchange(connections: list, receivers: str, values: list) -> None:
+    """Let each rank send its value, and read until its answer has arrived."""
+    from tensorpack_lite.ranks.messages import Lines, pack
+
+    for connection, value in zip(connections, values):
+        connection.sendall(pack({"type": "gather", "name": "x", "value": value, "receivers": receivers}))
+    for connection in connections:
+        lines, found = Lines(1 << 30), []
+        while not any(b'"gathered"' in line[:30] for line in found):
+            found = lines.feed(connection.recv(1 << 20))
 
 
 def _serve(listener, size, spent) -> None:
@@ -124,7 +199,7 @@ def _serve(listener, size, spent) -> None:
     hub = RankHub(listener, size, 60.0, Credentials(""))
     start = time.process_time()
     hub.run()
-    spent.value = time.process_time() - start
+    spent[:] = time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def main() -> None:
@@ -141,11 +216,18 @@ def main() -> None:
     parser.add_argument("--fp16", action="store_true", help="gradients travel as float16")
     parser.add_argument("--disk", type=float, default=200, help="MB/s that the chief writes")
     parser.add_argument("--beat", type=float, default=20, help="microseconds, from --measure-channel")
-    parser.add_argument("--measure-channel", action="store_true")
+    parser.add_argument("--greeting", type=float, default=0.7, help="milliseconds, from --measure-channel")
+    parser.add_argument("--state", type=float, default=27, help="kB of a rank's state in a checkpoint")
+    parser.add_argument("--gather", type=float, default=10, help="milliseconds a MB, from --measure-channel")
+    parser.add_argument("--scatter", type=float, default=10, help="milliseconds a MB, from --measure-channel")
+    parser.add_argument(
+        "--measure-channel", type=int, nargs="*", metavar="RANKS", help="default: 8 64 256 1000"
+    )
     options = parser.parse_args()
-    if options.measure_channel:
-        for size in (8, 64, 256):
-            print(f"{size:5d} ranks: {measure_channel(size, 5.0):.0f} us of the chief a rank and beat")
+    if options.measure_channel is not None:
+        for size in options.measure_channel or (8, 64, 256, 1000):
+            costs = ", ".join(f"{name}: {value:.3g}" for name, value in measure_channel(size, 5.0).items())
+            print(f"{size:5d} ranks: {costs}")
         return
     print_model(options)
 

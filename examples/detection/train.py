@@ -30,6 +30,7 @@ from model import Model
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
+from tensorpack_lite.dataflow import ShardData
 from tensorpack_lite.train.horovod import HorovodTrainer
 
 ENGINES = {"collective": CollectiveTrainer, "horovod": HorovodTrainer}
@@ -50,10 +51,9 @@ def get_config(args: argparse.Namespace, trainer) -> TrainConfig:
     given = {name: getattr(args, name) for name in ("depth", "norm", "rate") if getattr(args, name)}
     settings = settings._replace(**given)
     rank, size = getattr(trainer, "rank", 0), getattr(trainer, "size", 1)
-    tower_batch = max(1, args.batch // (args.gpus * size))
-    total_batch = tower_batch * args.gpus * size
-    steps = args.steps_per_epoch or max(1, len(train.images) // total_batch)
-    model = Model(settings, steps * args.max_epoch, total_batch)
+    tower_batch = ShardData.share(args.batch, args.gpus * size)
+    steps = args.steps_per_epoch or max(1, len(train.images) // args.batch)
+    model = Model(settings, steps * args.max_epoch, args.batch)
     if rank == 0:
         settings.save(args.log_dir)
     config_class = AutoResumeTrainConfig if args.resume else TrainConfig
@@ -63,7 +63,7 @@ def get_config(args: argparse.Namespace, trainer) -> TrainConfig:
         callbacks=[
             ModelSaver(),
             EstimatedTimeLeft(),
-            ThroughputTracker(total_batch),
+            ThroughputTracker(args.batch),
             EvaluateCOCO(test, model, args.log_dir, args.eval_period),
         ],
         session_init=read_pretrained(args.load) if args.load else None,

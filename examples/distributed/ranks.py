@@ -13,6 +13,7 @@ import os
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
+from tensorpack_lite.dataflow import ShardData
 from tensorpack_lite.train.horovod import HorovodTrainer
 
 ENGINES = {"collective": CollectiveTrainer, "horovod": HorovodTrainer}
@@ -63,5 +64,5 @@ def make_trainer(args: argparse.Namespace):
 
 def divide(total: int, batch: int, args: argparse.Namespace, size: int) -> tuple:
     """Return a rank's batch size, and the steps per epoch, which must be equal on all ranks."""
-    rank_batch = max(1, batch // size)
+    rank_batch = ShardData.share(batch, size)
     return rank_batch, args.steps_per_epoch or max(1, total // (rank_batch * size))

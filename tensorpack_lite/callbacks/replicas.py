@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from typing import Any
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 
@@ -52,14 +52,26 @@ class CheckReplicas(Callback):
             return
         values = self.trainer.sess.run(self._variables)
         mine = {name: checksum(value) for name, value in values.items()}
-        everywhere = self._channel.all_gather(f"comparing replicas after step {self.global_step}", mine)
-        for name, first in everywhere[0].items():
-            for rank, theirs in enumerate(everywhere):
-                if theirs.get(name, first) != first:
-                    raise RankError(
-                        f"CheckReplicas: after step {self.global_step}, variable {name} of rank {rank} differs from that of rank "
-                        "0. Look for code that changes it on one rank only."
-                    )
+        name = f"comparing replicas after step {self.global_step}"
+        everywhere = self._channel.gather(name, mine)
+        found = self._channel.all_gather(
+            f"the result of {name}", everywhere and _find_difference(everywhere)
+        )[0]
+        if found is not None:
+            variable, rank = found
+            raise RankError(
+                f"CheckReplicas: after step {self.global_step}, variable {variable} of rank {rank} differs from that of rank "
+                "0. Look for code that changes it on one rank only."
+            )
+
+
+def _find_difference(everywhere: Sequence[Mapping[str, int]]) -> tuple[str, int] | None:
+    """Return the first variable whose checksum differs from that of rank 0, and the rank; variables that a rank lacks are left out."""
+    for name, first in everywhere[0].items():
+        for rank, theirs in enumerate(everywhere):
+            if theirs.get(name, first) != first:
+                return name, rank
+    return None
 
 
 def checksum(value: object, start: int = 0) -> int:

@@ -33,5 +33,5 @@ def allow_open_files(size: int) -> None:
     except (ValueError, OSError) as error:
         raise OSError(
             f"Rank 0 may open too few files for {size} ranks (expected at least {needed}, got {soft}, and this user may set at "
-            f"most {hard}). Raise the limit on its machine: ulimit -n {needed}, or LimitNOFILE= of a service."
+            f"most {hard}). Raise the limit on its machine: ulimit -n {needed}."
         ) from error

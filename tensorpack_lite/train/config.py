@@ -26,7 +26,6 @@ from ..utils.checks import check_choice, check_count, check_type
 from ..utils.old_names import HasOldInterface, old_arguments
 from ..utils.own_rank import given_rank
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS, check_settings
-from .restarted import warn_of_lost_checkpoint
 from .resume import find_checkpoint, place_of
 
 __all__ = ["DEFAULT_CALLBACKS", "DEFAULT_MONITORS", "AutoResumeTrainConfig", "TrainConfig"]
@@ -196,8 +195,6 @@ class AutoResumeTrainConfig(TrainConfig):
         super().__init__(**kwargs)
         place = place_of(found)
         if found is None and always_resume and directory:
-            if not given_rank():
-                warn_of_lost_checkpoint(directory)
             logger.info(
                 f"There is no checkpoint in {directory}: training starts with epoch {self.starting_epoch}."
             )
