@@ -120,7 +120,7 @@ def measure_channel(size: int, seconds: float, kilobytes: int = 16) -> dict[str,
 
 def _spend(size: int, work) -> tuple:
     """Return the CPU time and the memory of a hub that connects ranks, and the result of `work(connections)`, which it serves."""
-    from tensorpack_lite.ranks.authentication import authenticate
+    from tensorpack_lite.ranks.authentication import Credentials, authenticate
     from tensorpack_lite.ranks.messages import pack
     from tensorpack_lite.ranks.open_files import allow_open_files
 
@@ -134,22 +134,11 @@ def _spend(size: int, work) -> tuple:
     process.start()
     address = listener.getsockname()
     listener.close()
-<<<<<<< HEAD
-    from tensorpack_lite.ranks.authentication import Credentials, authenticate
-    from tensorpack_lite.ranks.hub import INTERVAL_SECONDS
-    from tensorpack_lite.ranks.messages import pack
-
-    connections = []
-    for rank in range(size):
-        connection = socket.create_connection(address)
-        authenticate(connection, Credentials("").key)
-=======
     connections = []
     for rank in range(size):
         connection = socket.create_connection(address)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        authenticate(connection, b"")
->>>>>>> w-d
+        authenticate(connection, Credentials("").key)
         connection.settimeout(60.0)
         connection.sendall(pack({"type": "hello", "rank": rank, "size": size}))
         connection.recv(1 << 16)  # the first message of the hub

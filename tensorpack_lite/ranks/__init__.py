@@ -20,13 +20,8 @@ Side channel between the processes ("ranks") of one training.
 
     engine: rank 0 <== gradients ==> rank 1 <== gradients ==> rank 2        graph_builder/collective.py, horovod.py
 
-<<<<<<< HEAD
 `place` finds the rank of this process, `meeting` where the ranks meet, `connecting` opens its connection, `authentication` admits only
-ranks of this job, `messages` checks incoming messages, and `loopback` keeps traffic of one machine on that machine.
-=======
-`cluster` determines the rank of this process, `connecting` opens its connection, `authentication` admits only
-ranks of this job, `messages` checks incoming messages, `gathers` collects the values that ranks exchange, and `loopback`
-keeps traffic of one machine on that machine.
->>>>>>> w-d
+ranks of this job, `messages` checks incoming messages, `gathers` collects the values that ranks exchange, and `loopback` keeps traffic
+of one machine on that machine.
 Nothing here imports TensorFlow or NumPy.
 """

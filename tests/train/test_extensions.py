@@ -177,7 +177,17 @@ def test_state(log_dir):
 
 def test_the_default_extensions():
     """The order is fixed: exact resume before signals, the lock before files are written, and the command's request before lint."""
-    expected = [ExactTraining, TotalBatch, Signals, DirectoryLock, ModelGraph, Rehearsal, Lint, HangWatch, ListVariables]
+    expected = [
+        ExactTraining,
+        TotalBatch,
+        Signals,
+        DirectoryLock,
+        ModelGraph,
+        Rehearsal,
+        Lint,
+        HangWatch,
+        ListVariables,
+    ]
     assert expected == [type(one) for one in DEFAULT_EXTENSIONS()]
 
 
