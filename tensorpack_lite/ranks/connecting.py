@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import random
 import socket
+import struct
+import sys
 import time
 from contextlib import suppress
 from typing import Any, Sequence
@@ -15,12 +17,13 @@ from .cluster import format_address
 from .loopback import is_loopback
 from .messages import pack
 
-__all__ = ["RankError", "connect", "hold_port", "listen", "plain_host", "reach"]
+__all__ = ["RankError", "connect", "hold_port", "listen", "plain_host", "reach", "round_trip"]
 
 _BACKLOG = 128  # so that ranks get through among many hostile connections
 _CONNECT_SECONDS = 2.0
 _SHORT_SECONDS = 0.5  # at one of several ports, where another program may be
 _FIRST_DELAY, _LONGEST_DELAY = 0.02, 1.0
+_TCP_INFO_RTT = 68  # offset of tcpi_rtt, in microseconds, in linux/tcp.h
 _DELAY_OF_A_RANK = 0.001  # so that many ranks do not make more attempts than a few
 
 
@@ -165,6 +168,14 @@ def reach(address: tuple[str, int], seconds: float) -> None:
             if time.monotonic() > deadline:
                 raise
             time.sleep(_FIRST_DELAY)
+
+
+def round_trip(connection: socket.socket) -> float:
+    """Return the time in seconds that a packet and its answer take, as the kernel has measured it; NaN where it cannot."""
+    if not sys.platform.startswith("linux"):
+        return float("nan")
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_RTT + 4)
+    return float(struct.unpack_from("I", info, _TCP_INFO_RTT)[0]) * 1e-6
 
 
 def _bind(host: str, port: int, is_shared: bool = True) -> socket.socket:

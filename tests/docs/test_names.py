@@ -104,6 +104,7 @@ ELSEWHERE = {
         "MultiGraphNodeProto",
         "ParseFromString",
     ),
+    *("TensorflowTrainer", "TensorFlowState"),
     *("DistributedOptimizer", "GroupKFold", "HorovodInternalError", "StagingArea", "OrderedDict"),
 }
 
