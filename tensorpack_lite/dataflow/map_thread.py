@@ -153,20 +153,23 @@ class _ThreadPool(WorkerPool):
                 )
 
     def _work(self, index: int) -> None:
-        jobs, results, map_func, meter = self._jobs, self._results, self._map_func, self._meters[index]
+        jobs, results, meter = self._jobs, self._results, self._meters[index]
         while True:
             meter.begin_wait()
-            datapoint = jobs.get()
+            job = jobs.get()
             meter.end_wait()
-            if datapoint is _STOP:
+            if job is _STOP:
                 return meter.end()
-            try:
-                result = meter.call(map_func, datapoint)
-            except BaseException as error:  # noqa: BLE001 (raised in the consumer)
-                self._errors.append((index, error))
-                result = _FAILED
-            results.put(result)
-            datapoint = result = None  # free the memory before waiting
+            results.put(self._run(job, index))
+            job = None  # free the memory before waiting
+
+    def _run(self, job: Any, index: int) -> Any:
+        """Map the datapoint of a job in worker `index`; return the result."""
+        try:
+            return self._meters[index].call(self._map_func, job)
+        except BaseException as error:  # noqa: BLE001 (raised in the consumer)
+            self._errors.append((index, error))
+            return _FAILED
 
 
 class _OrderedThreadPool(_ThreadPool):
@@ -196,19 +199,9 @@ class _OrderedThreadPool(_ThreadPool):
             raise self._located(*failure)
         return result
 
-    def _work(self, index: int) -> None:
-        jobs, results, map_func, meter = self._jobs, self._results, self._map_func, self._meters[index]
-        while True:
-            meter.begin_wait()
-            job = jobs.get()
-            meter.end_wait()
-            if job is _STOP:
-                return meter.end()
-            number, datapoint = job
-            outcome: Any
-            try:
-                outcome = meter.call(map_func, datapoint), None
-            except BaseException as error:  # noqa: BLE001 (raised in the consumer)
-                outcome = None, (index, error)
-            results.put((number, outcome))
-            job = datapoint = outcome = None  # free the memory before waiting
+    def _run(self, job: Any, index: int) -> Any:
+        number, datapoint = job
+        try:
+            return number, (self._meters[index].call(self._map_func, datapoint), None)
+        except BaseException as error:  # noqa: BLE001 (raised in the consumer)
+            return number, (None, (index, error))
