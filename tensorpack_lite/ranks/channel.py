@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import struct
 import sys
 import threading
 import time
@@ -14,7 +13,7 @@ from typing import Any, Callable, Sequence
 
 from ..utils import logger
 from .authentication import Credentials
-from .connecting import RankError, connect, listen
+from .connecting import RankError, connect, listen, round_trip
 from .diagnosis import INTERVAL_SECONDS, describe, describe_silence
 from .exit_code import FOLLOWED
 from .hub import ANSWER_SECONDS, MAX_CHARACTERS, RankHub
@@ -23,7 +22,6 @@ from .messages import MAX_LINE_VARIABLE, Lines, max_line_bytes, pack, parse
 
 __all__ = ["RankChannel"]
 
-_TCP_INFO_RTT = 68  # offset of tcpi_rtt, in microseconds, in linux/tcp.h
 _GRACE_SECONDS = 3.0  # in which the main thread may notice a failure and end by itself
 
 
@@ -121,11 +119,8 @@ class RankChannel:
         return self._socket.getsockname(), self._socket.getpeername()
 
     def round_trip(self) -> float:
-        """Return the time in seconds that a packet to the hub and its answer take, as the kernel has measured it; NaN if it cannot."""
-        if not sys.platform.startswith("linux"):
-            return float("nan")
-        info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_RTT + 4)
-        return float(struct.unpack_from("I", info, _TCP_INFO_RTT)[0]) * 1e-6
+        """Return the time in seconds that a packet to the hub and its answer take; see `connecting.round_trip`."""
+        return round_trip(self._socket)
 
     def all_gather(self, name: str, value: object) -> list[Any]:
         """

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import random
 import socket
+import struct
+import sys
 import time
 from contextlib import suppress
 from typing import Any, Sequence
@@ -15,11 +17,12 @@ from .cluster import format_address
 from .loopback import is_loopback
 from .messages import pack
 
-__all__ = ["RankError", "connect", "hold_port", "listen", "plain_host", "reach"]
+__all__ = ["RankError", "connect", "hold_port", "listen", "plain_host", "reach", "round_trip"]
 
 _BACKLOG = 128  # so that ranks get through among many hostile connections
 _CONNECT_SECONDS = 2.0
 _SHORT_SECONDS = 0.5  # at one of several ports, where another program may be
+_TCP_INFO_RTT = 68  # offset of tcpi_rtt, in microseconds, in linux/tcp.h
 _FIRST_DELAY, _LONGEST_DELAY = 0.02, 1.0
 _DELAY_OF_A_RANK = 0.001  # so that many ranks do not make more attempts than a few
 
@@ -129,6 +132,14 @@ def _greet(connection: socket.socket, key: bytes, seconds: float) -> socket.sock
         connection.close()
         raise
     return connection
+
+
+def round_trip(connection: socket.socket) -> float:
+    """Return the time in seconds that a packet and its answer take, as the kernel has measured it; NaN if it cannot."""
+    if not sys.platform.startswith("linux"):
+        return float("nan")
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_RTT + 4)
+    return float(struct.unpack_from("I", info, _TCP_INFO_RTT)[0]) * 1e-6
 
 
 def hold_port(ports: Sequence[int]) -> socket.socket:
