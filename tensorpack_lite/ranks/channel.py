@@ -123,7 +123,7 @@ class RankChannel:
         return self._socket.getsockname(), self._socket.getpeername()
 
     def round_trip(self) -> float:
-        """Return the time in seconds that a packet to the hub and its answer take, as the kernel has measured it; NaN if it cannot."""
+        """Return the time in seconds that a packet to the hub and its answer take; see `connecting.round_trip`."""
         return round_trip(self._socket)
 
     def all_gather(self, name: str, value: object) -> list[Any]:

@@ -134,6 +134,14 @@ def _greet(connection: socket.socket, key: bytes, seconds: float) -> socket.sock
     return connection
 
 
+def round_trip(connection: socket.socket) -> float:
+    """Return the time in seconds that a packet and its answer take, as the kernel has measured it; NaN if it cannot."""
+    if not sys.platform.startswith("linux"):
+        return float("nan")
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_RTT + 4)
+    return float(struct.unpack_from("I", info, _TCP_INFO_RTT)[0]) * 1e-6
+
+
 def hold_port(ports: Sequence[int]) -> socket.socket:
     """
     Return a socket that keeps a port of all interfaces for a server of this process, which may listen there while the socket is open.
@@ -168,14 +176,6 @@ def reach(address: tuple[str, int], seconds: float) -> None:
             if time.monotonic() > deadline:
                 raise
             time.sleep(_FIRST_DELAY)
-
-
-def round_trip(connection: socket.socket) -> float:
-    """Return the time in seconds that a packet and its answer take, as the kernel has measured it; NaN where it cannot."""
-    if not sys.platform.startswith("linux"):
-        return float("nan")
-    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_RTT + 4)
-    return float(struct.unpack_from("I", info, _TCP_INFO_RTT)[0]) * 1e-6
 
 
 def _bind(host: str, port: int, is_shared: bool = True) -> socket.socket:

@@ -107,9 +107,21 @@ class AgreeingRanks:
         self.compared.update(values)
 
     def all_gather(self, name, value):
-        if name == "the names of the chief's variables":
-            return [[var.op.name for var in tf.global_variables()], None]
-        return [value, self.others_lack] if "lacks" in name else [value, value]
+        """Return the values of the chief and of another rank. If this rank leaves the chief's value out, the fake knows it."""
+        if "lacks" in name:
+            return [value, self.others_lack]
+        names = [var.op.name for var in tf.global_variables()]
+        of_chief = {
+            "the first epoch": 1,
+            "the step to resume at": 0,
+            "the names of the chief's variables": names,
+            "the variables of all ranks": names,
+        }
+        return [of_chief.get(name) if value is None else value, value]
+
+    def gather(self, name, value):
+        """Return the values on the chief only."""
+        return self.all_gather(name, value) if self.place[0] == 0 else None
 
     def waiting(self, place):
         return ExitStack()
