@@ -120,7 +120,7 @@ def measure_channel(size: int, seconds: float, kilobytes: int = 16) -> dict[str,
 
 def _spend(size: int, work) -> tuple:
     """Return the CPU time and the memory of a hub that connects ranks, and the result of `work(connections)`, which it serves."""
-    from tensorpack_lite.ranks.authentication import authenticate
+    from tensorpack_lite.ranks.authentication import Credentials, authenticate
     from tensorpack_lite.ranks.messages import pack
     from tensorpack_lite.ranks.open_files import allow_open_files
 
@@ -138,7 +138,7 @@ def _spend(size: int, work) -> tuple:
     for rank in range(size):
         connection = socket.create_connection(address)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        authenticate(connection, b"")
+        authenticate(connection, Credentials("").key)
         connection.settimeout(60.0)
         connection.sendall(pack({"type": "hello", "rank": rank, "size": size}))
         connection.recv(1 << 16)  # the first message of the hub

@@ -22,36 +22,9 @@ import contextlib
 import logging
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
 
-
-class Turns:
-    """In a child: counts steps. After each block, it writes the microseconds a step, and waits for its next turn."""
-
-    def __init__(self, warmup, steps, is_pinned):
-        self.warmup, self.steps, self.is_pinned, self.count = warmup, steps, is_pinned, -1
-        self.out = os.fdopen(os.dup(1), "w")
-        os.dup2(2, 1)
-
-    def step(self):
-        self.count += 1
-        if self.count == self.warmup:
-            self.start = time.perf_counter()
-        elif self.count == self.warmup + self.steps:
-            self.hand_over(1e6 * (time.perf_counter() - self.start) / self.steps)
-        elif not self.count:
-            self.hand_over(0)
-
-    def hand_over(self, figure):
-        print(figure, file=self.out, flush=True)
-        if not sys.stdin.readline():
-            os._exit(0)
-        if self.is_pinned:
-            pin_threads()
-        self.count = 0
+from _turns import Child, Turns, format_interval
 
 
 def pin_threads():
@@ -178,9 +151,8 @@ EXACT_CASES = {
 
 
 def be_child(case, is_exact, is_pinned):
-    sys.stdin = os.fdopen(os.dup(0))
     run, warmup, steps = {**CASES, **EXACT_CASES}[case]
-    turns = Turns(warmup, steps, is_pinned)
+    turns = Turns(warmup, steps, on_turn=pin_threads if is_pinned else lambda: None)
     from tensorpack_lite.compat import ensure_graph_mode
     from tensorpack_lite.utils import logger
 
@@ -190,50 +162,15 @@ def be_child(case, is_exact, is_pinned):
     run(turns, is_exact)
 
 
-class Child:
-    """A child process with a training, which runs a block of steps when asked to."""
-
-    def __init__(self, library, case, options):
-        self.directory = tempfile.TemporaryDirectory()
-        settings = {"PYTHONPATH": os.path.abspath(library), "TMPDIR": self.directory.name}
-        self.process = subprocess.Popen(
-            [sys.executable, __file__, library, library, "--child", case, *options],
-            env={**os.environ, **settings, "TF_CPP_MIN_LOG_LEVEL": "3"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            universal_newlines=True,
-        )
-        self.answer()
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"A training ended:\n{self.process.stderr.read()}")
-        return float(line)
-
-    def run(self):
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        return self.answer()
-
-    def end(self):
-        self.process.communicate()
-        self.directory.cleanup()
-
-
-def interval(values):
-    """Return the median and its interval of 95 % confidence, as text."""
-    values = sorted(values)
-    reach = 0.98 * len(values) ** 0.5
-    first, last = int(len(values) / 2 - reach), int(len(values) / 2 + reach)
-    return f"{statistics.median(values):7.3f} ({values[max(first, 0)]:6.3f} to {values[min(last, len(values) - 1)]:6.3f})"
+def start(library, case, options):
+    """Start a child with a training of this library."""
+    return Child([__file__, library, library, "--child", case, *options], PYTHONPATH=os.path.abspath(library))
 
 
 def run_pair(case, args):
     """Start two trainings. Return the medians over blocks: of each in microseconds, of the difference and of the ratio."""
     pin = ["--pin"] * args.pin
-    old, new = Child(args.old, case, pin), Child(args.new, case, [*pin, *["--exact"] * args.exact])
+    old, new = start(args.old, case, pin), start(args.new, case, [*pin, *["--exact"] * args.exact])
     blocks = []
     for number in range(args.blocks + 5):
         figures = {each: each.run() for each in ((old, new) if number % 2 else (new, old))}
@@ -247,7 +184,7 @@ def run_pair(case, args):
 def compare(case, args):
     olds, news, differences, ratios = zip(*(run_pair(case, args) for _ in range(args.pairs)))
     print(
-        f"{case:44} {statistics.median(olds):8.2f} {statistics.median(news):8.2f}  {interval(differences)}  {interval(ratios)}",
+        f"{case:44} {statistics.median(olds):8.2f} {statistics.median(news):8.2f}  {format_interval(differences)}  {format_interval(ratios)}",
         flush=True,
     )
 

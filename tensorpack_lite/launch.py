@@ -28,6 +28,7 @@ from types import FrameType
 from typing import IO, Deque, Sequence
 
 from .ranks.cluster import free_ports
+from .ranks.exit_code import FOLLOWED
 from .ranks.loopback import enter_private_network
 from .ranks.rendezvous import RendezvousServer
 from .utils.concurrency import enable_death_signal
@@ -40,7 +41,6 @@ _POLL_SECONDS = 0.05
 _PATIENCE_SECONDS = 6.0  # for ranks that notice by themselves that another one failed
 _END_SECONDS = 3.0  # between SIGTERM and SIGKILL, for ranks that have nothing to save
 _LAST_LINES = 30
-_BECAUSE_OF_ANOTHER = "RankError: "
 _PREEMPTED = 143  # exit code of a rank that has saved and ended after a signal
 _FAILED = re.compile(r"Training failed at global_step=(\d+): (.*)")
 _PROGRESS = re.compile(
@@ -211,7 +211,7 @@ class _Launch:
             return _PREEMPTED
         failed = [rank for rank in self._ranks if rank.code()]
         self._end_all(signal.SIGTERM)
-        first = min(failed, key=lambda rank: (rank.has_followed_another(), rank.ended_at))
+        first = min(failed, key=lambda rank: (rank.code() == FOLLOWED, rank.ended_at))
         code = first.code() or 1
         how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
         self._failures.append(self._describe(first, code))
@@ -319,10 +319,6 @@ class _Process:
         if self.code() is None:
             self._process.send_signal(number)
             self._process.send_signal(signal.SIGCONT)  # a stopped process receives no other signal
-
-    def has_followed_another(self) -> bool:
-        """Return whether the rank failed because another one did, by its last lines on stderr."""
-        return any(_BECAUSE_OF_ANOTHER in line for line in list(self.last_lines)[-3:])
 
     def kill(self) -> None:
         """Kill all processes of the rank's session, and show the rest of the output."""

@@ -25,17 +25,20 @@ LONGEST_SECONDS = 600
 # Their results do not depend on the version of TensorFlow.
 ANY_TENSORFLOW = {"api", "architecture", "cli", "dataflow", "ranks", "report", "utils"}
 EXAMPLES = {"docs", "examples"}
+CLUSTERS = {"clusters"}
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark each proof and each training of the gallery as full and each full test as slow, so that `-m "not slow"` deselects all of them."""
+    """Mark each proof, each training of the gallery and each test of clusters as full and each full test as slow, so that `-m "not slow"` deselects all of them."""
     for item in items:
         if item.nodeid.split("/")[1] in ANY_TENSORFLOW:
             item.add_marker("any_tensorflow")
         if item.nodeid.split("/")[1] in EXAMPLES:
             item.add_marker("example")
-        if item.get_closest_marker("proof") or item.get_closest_marker("gallery"):
+        if item.nodeid.split("/")[1] in CLUSTERS:
+            item.add_marker("cluster")
+        if any(map(item.get_closest_marker, ("proof", "gallery", "cluster"))):
             item.add_marker("full")
         if item.get_closest_marker("full"):
             item.add_marker("slow")
@@ -52,8 +55,8 @@ def pytest_configure(config):
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item):
-    """End the process if a test hangs. Proofs and trainings of the gallery have no limit."""
-    if not (item.get_closest_marker("proof") or item.get_closest_marker("gallery")):
+    """End the process if a test hangs. Proofs, trainings of the gallery and tests of clusters have no limit."""
+    if not any(map(item.get_closest_marker, ("proof", "gallery", "cluster"))):
         faulthandler.dump_traceback_later(LONGEST_SECONDS, exit=True, file=item.config.real_stderr)
     yield
     faulthandler.cancel_dump_traceback_later()

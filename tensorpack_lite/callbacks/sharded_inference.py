@@ -76,7 +76,7 @@ class ShardedInferenceRunner(InferenceRunner):
     ) -> None:
         if not isinstance(input, DataFlow):
             raise type_error("ShardedInferenceRunner", "a DataFlow", input)
-        self._part = _Part(input)
+        self._part = _Shard(input)
         self._channel: Any = None
         self._values: list[list[Any]] = []
         super().__init__(self._part, infs, tower_name, tower_func, device)
@@ -174,7 +174,7 @@ class ShardedInferenceRunner(InferenceRunner):
                 self.trainer.monitors.put_scalar(name, number)
 
 
-class _Part(ProxyDataFlow):
+class _Shard(ProxyDataFlow):
     """The shard of one rank. It counts the datapoints of all ranks, and computes a checksum of them."""
 
     def __init__(self, ds: DataFlow) -> None:

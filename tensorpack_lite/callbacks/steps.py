@@ -10,7 +10,7 @@ import numpy as np
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..tfutils.common import get_global_step_var
-from ..tfutils.reads import plain_reads
+from ..tfutils.reads import let_updates_wait, plain_reads
 from ..utils import logger
 from ..utils.checks import check_positive
 from ..utils.naming import GLOBAL_STEP_INCR_OP_NAME
@@ -172,11 +172,12 @@ class MaintainStepCounter(Callback):
         get_global_step_var()
 
     def finish_graph(self) -> None:
-        """Create `global_step_incr`, which runs after all reads of the counter in a step."""
+        """Create `global_step_incr`, which runs after all reads of the counter in a step, and let other updates wait, too."""
         variable = get_global_step_var()
         with tf.name_scope(None), tf.control_dependencies(plain_reads(variable)):
             increment = variable.assign_add(1, name=GLOBAL_STEP_INCR_OP_NAME, read_value=False)
         self._args = tf.train.SessionRunArgs(increment)
+        let_updates_wait()
 
     def _before_train(self) -> None:
         self._loop = self.trainer.loop

@@ -143,6 +143,13 @@ def _add_training_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
     command.add_argument("--stacks", action="store_true", help="also print the stacks of all threads")
 
     command = add(
+        "ranks",
+        "Let the processes that a launcher starts meet, and print a table of them (exit code 2 if they cannot). Nothing is trained.",
+        "Example: srun tensorpack-lite ranks",
+    )
+    _add_numbers(command, **{"time-limit": (60.0, "seconds until all must have come")})
+
+    command = add(
         "nan-replay",
         "Run the step again that TerminateOnNaN has examined (exit code 0: not finite again, 1: finite).",
         "Runs the script of the training until before its first step. Example: nan-replay train_log/x/nan-4711",

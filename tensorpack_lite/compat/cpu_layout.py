@@ -37,6 +37,7 @@ from tensorflow.python.ops import nn_ops as _nn_ops
 
 from . import tensorflow
 from . import tfv1 as tf
+from .replacement import replace
 
 __all__ = ["install", "uninstall"]
 
@@ -106,7 +107,7 @@ def _replace(find_replacement: Callable[[Any], Any]) -> None:
         for name, value in list(vars(module).items()):
             replacement = find_replacement(value) if callable(value) else None
             if replacement is not None:
-                setattr(module, name, replacement)
+                replace(module, name, replacement)
 
 
 class _TakesChannelsFirst:

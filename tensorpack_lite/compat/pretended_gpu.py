@@ -16,6 +16,7 @@ from tensorflow.python.client import session as _session
 
 from . import tensorflow
 from . import tfv1 as tf
+from .replacement import replace
 
 __all__ = ["install"]
 
@@ -44,8 +45,8 @@ def install(number: int) -> None:
         changed.allow_soft_placement = True
         create_session(self, target, graph, changed)
 
-    _device_lib.list_local_devices = with_gpus
-    _session.BaseSession.__init__ = create_with_soft_placement
+    replace(_device_lib, "list_local_devices", with_gpus)
+    replace(_session.BaseSession, "__init__", create_with_soft_placement)
     for module in (tf.test, tensorflow.test):
         module.is_gpu_available = lambda *args, **kwargs: True
         module.gpu_device_name = lambda: "/device:GPU:0"

@@ -26,6 +26,7 @@ from tensorflow.python.util import deprecation as _deprecation
 from tensorflow.python.util import module_wrapper as _module_wrapper
 
 from . import tfv1 as tf
+from .replacement import replace
 
 try:  # the value that Session.run returns for tf.IndexedSlices; TensorFlow does not export it. Tried on 1.15, 2.15, 2.21.
     from tensorflow.python.framework.indexed_slices import IndexedSlicesValue
@@ -73,8 +74,8 @@ def behave_like_tf1() -> None:
 
     Why private: these warnings have no public switch. Tried on 1.15, 2.15, 2.21.
     """
-    _deprecation._PRINT_DEPRECATION_WARNINGS = False
-    _module_wrapper._PER_MODULE_WARNING_LIMIT = 0
+    replace(_deprecation, "_PRINT_DEPRECATION_WARNINGS", False)
+    replace(_module_wrapper, "_PER_MODULE_WARNING_LIMIT", 0)
     warnings.filterwarnings("ignore", r"`[\w.]+` is deprecated and will be removed", UserWarning)
     tf.disable_v2_behavior()
 

@@ -14,6 +14,7 @@ from tensorflow.python.framework import ops as _ops
 from tensorflow.python.framework import tensor_shape as _tensor_shape
 
 from . import tfv1 as tf
+from .replacement import add
 
 __all__ = ["install"]
 
@@ -29,7 +30,7 @@ def install() -> None:
     ]
     for module, name, value in names:
         if not hasattr(module, name):
-            setattr(module, name, value)
+            add(module, name, value)
 
 
 def _register_shape(op_type: str) -> Callable[[Any], Any]:

@@ -21,6 +21,7 @@ from tensorflow.python.ops import resource_variable_ops as _resource_variable_op
 
 from . import TF_VERSION
 from . import tfv1 as tf
+from .replacement import replace
 
 __all__ = ["install", "symbolic_tensor_class"]
 
@@ -36,13 +37,13 @@ def install() -> None:
     - A script may define flags that absl has already defined, such as "log_dir".
     """
     if TF_VERSION >= (2, 0):
-        tf.Dimension.__init__ = _accepting_floats(tf.Dimension.__init__)
+        replace(tf.Dimension, "__init__", _accepting_floats(tf.Dimension.__init__))
         for name in (
             "conv2d_backprop_input",
             "conv3d_backprop_input_v2",
             "depthwise_conv2d_native_backprop_input",
         ):
-            setattr(_gen_nn_ops, name, _with_batch_size(getattr(_gen_nn_ops, name)))
+            replace(_gen_nn_ops, name, _with_batch_size(getattr(_gen_nn_ops, name)))
     variable_class = _resource_variable_ops.BaseResourceVariable
     for name in list(vars(variable_class)):
         if re.fullmatch("__i(add|sub|mul|div|truediv|realdiv|pow)__", name):

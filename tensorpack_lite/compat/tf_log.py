@@ -21,6 +21,7 @@ __all__ = ["silence_python_log", "silent_cpp_log"]
 
 _VARIABLE = "TF_CPP_MIN_LOG_LEVEL"
 _NOTHING = "3"  # neither information nor warnings nor errors
+_WITHOUT_INFORMATION = ("1", "2", "3")
 
 
 @contextmanager
@@ -28,10 +29,13 @@ def silent_cpp_log() -> Iterator[None]:
     """
     Context for the first import of TensorFlow, which then writes nothing to stderr later on.
 
-    The environment is the same afterwards. Nothing changes if the user has set the variable, or, on TensorFlow 2, if
-    TensorFlow has been imported before.
+    The environment is the same afterwards. If the user has set the variable, only a message that ignores it is hidden. On
+    TensorFlow 2, nothing changes if TensorFlow has been imported before.
     """
-    if _VARIABLE in os.environ:
+    level = os.environ.get(_VARIABLE)
+    if level is not None:
+        if level in _WITHOUT_INFORMATION:
+            load_without_message()
         yield
         return
     os.environ[_VARIABLE] = _NOTHING

@@ -21,6 +21,7 @@ from tensorflow.python.client import session as _session
 
 from . import TF_VERSION, tensorflow
 from . import tfv1 as tf
+from .replacement import replace
 
 __all__ = ["explain_handles", "install", "refuse_feed", "value_of"]
 
@@ -107,15 +108,15 @@ def install() -> None:
     """
     if tf.Graph.get_tensor_by_name is _get_value_by_name:
         return
-    tf.Graph.get_tensor_by_name = _get_value_by_name
-    _session.BaseSession.run = _run
+    replace(tf.Graph, "get_tensor_by_name", _get_value_by_name)
+    replace(_session.BaseSession, "run", _run)
     _session.register_session_run_conversion_functions(
         str, _fetch_by_name, lambda name, value: [(name, value)], lambda name: [name]
     )
     modules = (tf, tensorflow) if TF_VERSION < (2, 0) else (tf,)
     for module, name in itertools.product(modules, ("gradients", "assign", "assign_add", "assign_sub")):
-        replace = _with_handles if name == "gradients" else _with_variable
-        setattr(module, name, replace(getattr(module, name)))
+        wrap = _with_handles if name == "gradients" else _with_variable
+        replace(module, name, wrap(getattr(module, name)))
 
 
 _get_tensor_by_name = tf.Graph.get_tensor_by_name

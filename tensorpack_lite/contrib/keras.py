@@ -19,7 +19,6 @@ from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow
 from ..input_source.base import InputSource
 from ..loop.callback import Callback
-from ..loop.hooks import CallbackToHook
 from ..train.interface import apply_default_prefetch
 from ..train.multi_gpu import SyncMultiGPUTrainerParameterServer
 from ..train.simple import SimpleTrainer
@@ -62,10 +61,10 @@ class KerasPhaseCallback(Callback):
 
     def _setup_graph(self) -> None:
         self._args = self._make_args()
-        for runner in self.trainer.find_callbacks(InferenceRunnerBase):
-            inference = KerasPhaseCallback(False)
-            inference._args = inference._make_args()
-            runner.register_hook(CallbackToHook(inference))
+        if self._args is not None:
+            in_inference = dict.fromkeys(self._args.feed_dict, False)
+            for runner in self.trainer.find_callbacks(InferenceRunnerBase):
+                runner.register_hook(tf.train.FeedFnHook(lambda: in_inference))
 
     def _make_args(self) -> tf.train.SessionRunArgs | None:
         phase = self._keras.backend.learning_phase()

@@ -18,7 +18,7 @@ from .dropping import SharedDropWatch
 from .failure import function_name
 from .map_process import map_arriving
 from .process.channel import MAX_SLOTS
-from .process.codec import Stack, are_alike
+from .process.codec import Stacked, are_alike
 from .process.worker import CHUNK_LENGTH, Settings, Task
 from .repeat import RepeatedData
 from .workers import DataFromWorkers
@@ -155,5 +155,5 @@ def _batch_to_send(holder: list[Datapoint]) -> Datapoint:
     batch = BatchData.aggregate_batch(holder, use_list=True)
     for key, column in batch.items() if isinstance(batch, dict) else enumerate(batch):
         is_large = are_alike(column) and column[0].nbytes >= _LARGE_BYTES
-        batch[key] = Stack(column) if is_large else stack_component(key, column)
+        batch[key] = Stacked(column) if is_large else stack_component(key, column)
     return batch

@@ -15,7 +15,7 @@ from typing import Any, Callable, Iterator
 
 from ..utils.old_names import old_arguments
 from .base import DataFlow, Datapoint, reset_twice_error
-from .exact.parallel_map import ExactPool, InArrival, InOrder, SeededFunction, Standstill, with_seed
+from .exact.parallel_map import ExactPool, IdleShare, InArrival, InOrder, SeededFunction, with_seed
 from .failure import function_name
 from .map_engine import ParallelMapData, WorkerPool
 from .meter import Meter, this_worker
@@ -227,10 +227,10 @@ class _OrderedProcessPool(_ProcessPool):
     def __init__(self, who: str, num_proc: int, map_func: Callable[[Any], Any], buffer_size: int) -> None:
         super().__init__(who, num_proc, map_func, buffer_size)
         self._results: InOrder = InOrder(num_proc)
-        self._standstill = Standstill(who, num_proc, buffer_size)
+        self._idle_share = IdleShare(who, num_proc, buffer_size)
 
     def _receive(self) -> None:
         num_idle = self._num_assigned.count(0) if self._results.is_holding() else 0
         begin = perf_counter()
         super()._receive()
-        self._standstill.add(num_idle, perf_counter() - begin)
+        self._idle_share.add(num_idle, perf_counter() - begin)

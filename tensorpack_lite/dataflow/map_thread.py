@@ -19,7 +19,7 @@ from typing import Any, Callable
 from ..utils import logger
 from ..utils.old_names import old_arguments
 from .base import DataFlow, Datapoint
-from .exact.parallel_map import ExactPool, Standstill
+from .exact.parallel_map import ExactPool, IdleShare
 from .failure import describe_failure, function_name, stage_error
 from .map_engine import ParallelMapData, WorkerPool
 from .meter import Meter, current_meter
@@ -175,7 +175,7 @@ class _OrderedThreadPool(_ThreadPool):
     def __init__(self, stage: str, num_thread: int, map_func: Callable[[Any], Any], buffer_size: int) -> None:
         self._num_submitted = self._num_given = 0
         self._ready: dict[int, Any] = {}  # results and errors that wait for an earlier one
-        self._standstill = Standstill(stage, num_thread, buffer_size)
+        self._idle_share = IdleShare(stage, num_thread, buffer_size)
         super().__init__(stage, num_thread, map_func)
 
     def submit(self, datapoint: Datapoint) -> None:
@@ -188,7 +188,7 @@ class _OrderedThreadPool(_ThreadPool):
             num_idle = max(0, len(self._threads) - num_mapping) if self._ready else 0
             begin = time.perf_counter()
             number, outcome = self._take_result()
-            self._standstill.add(num_idle, time.perf_counter() - begin)
+            self._idle_share.add(num_idle, time.perf_counter() - begin)
             self._ready[number] = outcome
         result, failure = self._ready.pop(self._num_given)
         self._num_given += 1

@@ -24,7 +24,7 @@ import numpy as np
 
 from ..utils.inspection import instance_attributes, static_attribute
 from .observing import Begin, Observer, current_stage, forget_stages
-from .part import COST_NS, Part
+from .part_timing import COST_NS, PartTiming
 from .records import (
     COUNT,
     CPU,
@@ -98,7 +98,7 @@ class Meter(Observer):
     """
 
     number: int  # of the record in its page
-    part: Part
+    part: PartTiming
 
     __slots__ = (
         "children",
@@ -124,7 +124,7 @@ class Meter(Observer):
     def place_below(self, parent: Meter | None) -> None:
         """Become the last source of another meter, without its own sources and workers."""
         self.is_outermost = parent is None
-        self.part = Part() if parent is None else parent.part
+        self.part = PartTiming() if parent is None else parent.part
         self.children: list[Meter] = []
         self.threads: list[Meter] = []
         self.processes: list[WorkerProcess] = []

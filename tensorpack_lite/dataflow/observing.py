@@ -62,18 +62,21 @@ def observe(cls: Any, kinds: Sequence[Kind]) -> None:
         cls: a DataFlow class, whose objects have the attribute `_observers`.
         kinds: return the observers of a stage that is being reset. A pass goes through the first one first.
     """
-    for name, wrap in (
-        ("reset_state", functools.partial(_observed_reset, kinds)),
-        ("__iter__", _observed_passes),
-    ):
-        owner = next((base for base in cls.__mro__ if name in base.__dict__), None)
-        if owner is None or (owner is not cls and hasattr(owner, "_observers")):
-            continue
-        method = owner.__dict__[name]
-        observed = wrap(method)
-        if cls.__dict__.get("get_data") is method:
+    reset_state, passes = _not_observed(cls, "reset_state"), _not_observed(cls, "__iter__")
+    if reset_state is not None:
+        cls.reset_state = _observed_reset(kinds, reset_state)
+    if passes is not None:
+        observed = _observed_passes(passes)
+        if cls.__dict__.get("get_data") is passes:
             cls.get_data = observed
-        setattr(cls, name, observed)
+        cls.__iter__ = observed
+
+
+def _not_observed(cls: Any, name: str) -> Any:
+    """Return a method of a class; None if the class has none, or inherits one that is observed."""
+    owner = next((base for base in cls.__mro__ if name in base.__dict__), None)
+    is_new = owner is cls or (owner is not None and not hasattr(owner, "_observers"))
+    return owner.__dict__[name] if is_new else None
 
 
 def _observed_reset(kinds: Sequence[Kind], reset: Callable[[Any], None]) -> Callable[[Any], None]:

@@ -7,7 +7,8 @@ Out: the same datapoints, repeated or divided into other passes.
 
 from __future__ import annotations
 
-from typing import Iterator
+from itertools import chain
+from typing import Iterable, Iterator
 
 from ..utils.checks import check_at_least
 from ..utils.old_names import old_arguments
@@ -55,18 +56,22 @@ class RepeatedData(ProxyDataFlow):
         return len(self.ds) * self.num
 
     def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
+        # no generator, which each datapoint would pass
+        return chain.from_iterable(self._passes(start))
+
+    def _passes(self, start: int) -> Iterator[Iterable[Datapoint]]:
         if self.num != -1:
             for number in range(self._pass if start else 0, self.num):
                 self._pass = number
-                yield from self.ds
+                yield self.ds
             return
         if start:
-            yield from self.ds  # the rest of a pass, which may be empty
+            yield self.ds  # the rest of a pass, which may be empty
         while True:
             one_pass = iter(self.ds)
             self.num_passes += 1
-            yield _first_of(one_pass, self)
-            yield from one_pass
+            yield [_first_of(one_pass, self)]
+            yield one_pass
 
 
 class RepeatedDataPoint(ProxyDataFlow):

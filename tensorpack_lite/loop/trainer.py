@@ -63,11 +63,6 @@ class LoopTrainer(ExplainsArguments):
     extensions: list[Extension]
     ranks: Any = None
 
-    @property
-    def epoch_seconds(self) -> list[tuple[str, float]]:
-        """The callbacks that the last `trigger_epoch` has called, and how many seconds each of them took."""
-        return []
-
     # Counters --------------------------------------------------------------------------------------------------------
     @property
     def epoch_num(self) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Callable, Sequence, TypeVar
 
 from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
-from ..tfutils.argscope import get_arg_scope
+from ..tfutils.argscope import get_arg_scope, mark_enabled
 from ..tfutils.model_utils import get_shape_str
 from ..tfutils.tower.mistakes import explain_name_clash
 from ..utils import logger
@@ -80,7 +80,7 @@ def layer_register(
 
         layer.use_scope = use_scope  # type: ignore[attr-defined]
         layer.symbolic_function = func  # type: ignore[attr-defined]
-        layer.__argscope_enabled__ = True  # type: ignore[attr-defined]
+        mark_enabled(layer)
         if use_scope is True:  # what editors show
             title = "scope" if "name" in signature.parameters else "name"
             first = inspect.Parameter(title, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation="str")

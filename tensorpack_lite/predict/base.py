@@ -122,10 +122,10 @@ class OnlinePredictor(PredictorBase):
         self.output_tensors = list(output_tensors)
         self.return_input = return_input
         self.sess = sess
-        self._step: _Step | None = None
+        self._step: _Evaluation | None = None
         self._lock = threading.Lock()
         if sess is not None:
-            self._step = _Step(sess, self.input_tensors, self.output_tensors)
+            self._step = _Evaluation(sess, self.input_tensors, self.output_tensors)
 
     def _do_call(self, dp: Sequence[object]) -> list[np.ndarray]:
         step = self._step
@@ -141,7 +141,7 @@ class OnlinePredictor(PredictorBase):
             len(step.shapes) == 1 and step.shapes[0].is_compatible_with(_shape_of(values))
         )
 
-    def _prepare(self) -> _Step:
+    def _prepare(self) -> _Evaluation:
         with self._lock:
             if self.sess is None:
                 self.sess = tf.get_default_session()
@@ -151,7 +151,7 @@ class OnlinePredictor(PredictorBase):
                     "`with sess.as_default():`. The predictors of a trainer have a session from `_before_train` on."
                 )
             if self._step is None or self._step.session is not self.sess:
-                self._step = _Step(self.sess, self.input_tensors, self.output_tensors)
+                self._step = _Evaluation(self.sess, self.input_tensors, self.output_tensors)
             return self._step
 
 
@@ -189,7 +189,7 @@ class OfflinePredictor(OnlinePredictor):
                 super().__init__(inputs, outputs, config.return_input, sess)
 
 
-class _Step:
+class _Evaluation:
     """The inputs and outputs of a predictor, ready to run in one session."""
 
     def __init__(

@@ -1,7 +1,7 @@
 """
 Side channel between the processes ("ranks") of one training.
 
-**In:** `TF_CONFIG` or `HOROVOD_...`, which list the processes, and the secret of the job.
+**In:** the variables of the launcher, such as `TF_CONFIG` or those of `srun`, and the secret of the job.
 **Out:** `RankChannel`, over which ranks report their status, exchange small values, and learn that another rank failed.
 **Next:** train, whose `RankTrainer` opens a channel; the engine (TensorFlow or Horovod) moves the gradients.
 
@@ -20,8 +20,8 @@ Side channel between the processes ("ranks") of one training.
 
     engine: rank 0 <== gradients ==> rank 1 <== gradients ==> rank 2        graph_builder/collective.py, horovod.py
 
-`cluster` determines the rank of this process, `connecting` opens its connection, `authentication` admits only
-ranks of this job, `messages` checks incoming messages, `gathers` collects the values that ranks exchange, and `loopback`
-keeps traffic of one machine on that machine.
+`place` finds the rank of this process, `meeting` where the ranks meet, `connecting` opens its connection, `authentication` admits only
+ranks of this job, `messages` checks incoming messages, `gathers` collects the values that ranks exchange, and `loopback` keeps traffic
+of one machine on that machine.
 Nothing here imports TensorFlow or NumPy.
 """

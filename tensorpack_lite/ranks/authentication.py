@@ -5,12 +5,13 @@ A rank and the hub prove to each other that they know the secret of the job befo
 Each draws a fresh random challenge and answers the challenge of the other with an HMAC (SHA-256) over both,
 so a recorded greeting cannot be replayed:
 
-    rank:  tensorpack_lite ranks 2 <challenge of the rank>
+    rank:  tensorpack_lite ranks 3 <challenge of the rank>
     hub:   <challenge of the hub> <HMAC of the hub>
     rank:  <HMAC of the rank>
 
-Without a secret both use an empty one, which proves nothing. Then the hub only accepts connections from this
-machine and from the hosts of the cluster. The proof covers the greeting: later messages are neither signed
+The key of these HMACs is itself one, of the secret over the name of the job, so that a rank does not take the hub of another
+job, or of another attempt of this job, for its own. Without a secret both use an empty one, which proves nothing to an
+attacker. Then the hub only accepts connections from this machine and from the hosts of the cluster. The proof covers the greeting: later messages are neither signed
 nor encrypted.
 """
 
@@ -23,7 +24,7 @@ import socket
 import time
 from typing import Iterable
 
-from ..utils.secret import SECRET_FILE_VARIABLE, SECRET_VARIABLE, find_job_secret
+from ..utils.secret import find_job_secret
 from .loopback import is_loopback
 from .messages import Lines
 
@@ -42,9 +43,10 @@ GREETING_SECONDS = 10.0
 MAX_GREETING_BYTES = 4096
 """Longest line that is read from a peer that has not authenticated itself."""
 
-_PROTOCOL = b"tensorpack_lite ranks 2"
+_PROTOCOL = b"tensorpack_lite ranks 3"
 _CHALLENGE_BYTES = 32
 _RESOLVE_SECONDS = 5.0
+_MAX_LISTED = 4  # hosts in a log line
 
 
 class AuthenticationError(ConnectionError):
@@ -58,14 +60,22 @@ class Credentials:
     Args:
         secret: secret of the job, or an empty string.
         hosts: names or addresses of the machines of the cluster; used only without a secret.
+        job: the name of the job, which differs from those of other jobs.
+        variables: the variables that tell ranks their numbers, in words; for error messages.
 
     Attributes:
         secret: the secret, as bytes.
+        key: the key with which ranks of this job authenticate each other.
+        variables: as given.
     """
 
-    def __init__(self, secret: str, hosts: Iterable[str] = ()) -> None:
+    def __init__(
+        self, secret: str, hosts: Iterable[str] = (), job: str = "", variables: str = "TF_CONFIG"
+    ) -> None:
         self.secret = secret.encode("utf-8")
-        self._hosts = sorted({host for host in hosts if not is_loopback(host)})
+        self.key = hmac.new(self.secret, job.encode("utf-8", "surrogateescape"), hashlib.sha256).digest()
+        self.variables = variables
+        self._hosts = list(dict.fromkeys(host for host in hosts if not is_loopback(host)))
         self._addresses: set[str] = set()
         self._resolved_at = float("-inf")
 
@@ -77,12 +87,11 @@ class Credentials:
     def describe(self) -> str:
         """Describe in a sentence which peers are accepted."""
         if self.secret:
-            return "Ranks authenticate each other with the secret of this job."
-        where = " and from ".join(["this machine", *self._hosts])
-        return (
-            f"This job has no secret, so rank 0 accepts connections only from {where}, from any process there. "
-            f"To authenticate ranks, set {SECRET_VARIABLE} or {SECRET_FILE_VARIABLE} on all of them."
-        )
+            return "Secret: set."
+        hosts = ["this machine", *self._hosts[:_MAX_LISTED]]
+        num_more = len(self._hosts) - _MAX_LISTED
+        where = ", ".join(hosts) + (f" and {num_more} more" if num_more > 0 else "")
+        return f"Secret: none; only {where} may connect."
 
     def admits(self, peer: str, own: str) -> bool:
         """
@@ -112,7 +121,7 @@ class Stranger:
     Args:
         connection: the socket.
         host: the address that it comes from.
-        secret: the secret of the job.
+        key: that of `Credentials`.
 
     Attributes:
         connection, host: as given.
@@ -121,12 +130,12 @@ class Stranger:
         is_proven: whether the peer has proven that it knows the secret.
     """
 
-    def __init__(self, connection: socket.socket, host: str, secret: bytes) -> None:
+    def __init__(self, connection: socket.socket, host: str, key: bytes) -> None:
         self.connection, self.host = connection, host
         self.lines = Lines(MAX_GREETING_BYTES)
         self.deadline = time.monotonic() + GREETING_SECONDS
         self.is_proven = False
-        self._secret, self._challenge = secret, _make_challenge()
+        self._key, self._challenge = key, _make_challenge()
         self._expected: bytes | None = None
 
     def answer(self, line: bytes) -> bytes:
@@ -138,37 +147,40 @@ class Stranger:
         """
         if self._expected is not None:
             if not hmac.compare_digest(self._expected, line):
-                raise AuthenticationError("it does not know the secret of this job")
+                raise AuthenticationError(
+                    "it does not know the secret of this job, or belongs to another job or another attempt of this job"
+                )
             self.is_proven = True
             return b""
         protocol, _, challenge = line.rpartition(b" ")
         if protocol != _PROTOCOL or len(challenge) != 2 * _CHALLENGE_BYTES:
             raise AuthenticationError(f"it does not speak '{_PROTOCOL.decode()}'")
-        self._expected = _prove(self._secret, b"rank", challenge, self._challenge)
-        return self._challenge + b" " + _prove(self._secret, b"hub", challenge, self._challenge) + b"\n"
+        self._expected = _prove(self._key, b"rank", challenge, self._challenge)
+        return self._challenge + b" " + _prove(self._key, b"hub", challenge, self._challenge) + b"\n"
 
 
-def authenticate(connection: socket.socket, secret: bytes, seconds: float = GREETING_SECONDS) -> None:
+def authenticate(connection: socket.socket, key: bytes, seconds: float = GREETING_SECONDS) -> None:
     """
     Authenticate the hub, then prove to it that this rank belongs to the job.
 
     Args:
         connection: to the hub. Its timeout is changed.
-        secret: the secret of the job.
+        key: that of `Credentials`.
         seconds: time limit.
 
     Raises:
-        AuthenticationError: the other end does not know the secret, or is not a hub.
+        AuthenticationError: the other end does not know the secret, belongs to another job, or is not a hub.
         OSError: the connection was closed, or the time limit has passed.
     """
     challenge, deadline = _make_challenge(), time.monotonic() + seconds
     connection.settimeout(seconds)
     connection.sendall(_PROTOCOL + b" " + challenge + b"\n")
     theirs, _, proof = _read_line(connection, deadline).partition(b" ")
-    if not hmac.compare_digest(_prove(secret, b"hub", challenge, theirs), proof):
-        mine = "the secret of this rank" if secret else "an empty secret, and this rank has no other"
-        raise AuthenticationError(f"the other end did not prove that it knows {mine}")
-    connection.sendall(_prove(secret, b"rank", challenge, theirs) + b"\n")
+    if not hmac.compare_digest(_prove(key, b"hub", challenge, theirs), proof):
+        raise AuthenticationError(
+            "the other end did not prove that it knows the secret of this rank, and that it belongs to this attempt of this job"
+        )
+    connection.sendall(_prove(key, b"rank", challenge, theirs) + b"\n")
 
 
 def _read_line(connection: socket.socket, deadline: float) -> bytes:
@@ -190,7 +202,7 @@ def _make_challenge() -> bytes:
     return secrets.token_hex(_CHALLENGE_BYTES).encode("ascii")
 
 
-def _prove(secret: bytes, role: bytes, of_rank: bytes, of_hub: bytes) -> bytes:
+def _prove(key: bytes, role: bytes, of_rank: bytes, of_hub: bytes) -> bytes:
     """Return the HMAC over both challenges. The role prevents an end from sending back the proof of the other."""
     message = b"\n".join([_PROTOCOL, role, of_rank, of_hub])
-    return hmac.new(secret, message, hashlib.sha256).hexdigest().encode("ascii")
+    return hmac.new(key, message, hashlib.sha256).hexdigest().encode("ascii")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import sys
 import threading
 import time
@@ -15,13 +16,16 @@ from ..utils import logger
 from .authentication import Credentials
 from .connecting import RankError, connect, listen
 from .diagnosis import describe, describe_silence, interval_seconds
+from .exit_code import FOLLOWED
 from .gathers import ALL, CHIEF, EACH
 from .hub import ANSWER_SECONDS, MAX_CHARACTERS, RankHub
+from .loopback import is_loopback
 from .messages import MAX_LINE_VARIABLE, Lines, max_line_bytes, pack, parse
 from .open_files import allow_open_files
 
 __all__ = ["RankChannel"]
 
+_TCP_INFO_RTT = 68  # offset of tcpi_rtt, in microseconds, in linux/tcp.h
 _GRACE_SECONDS = 3.0  # in which the main thread may notice a failure and end by itself
 
 
@@ -35,16 +39,17 @@ class RankChannel:
     Args:
         rank: number of this process.
         size: number of processes.
-        address: host and port of the hub.
+        address: host and port of the hub. Rank 0 listens on the loopback interface if the host belongs to it, else on all interfaces.
         time_limit: seconds that a rank may be silent, or keep the others waiting.
         where: returns the status of this process: a dict of `step` (steps done), `where` (in words) and
             `kind`: "step" while it waits for a step, "variables" while it waits for the variables of the
             chief, "excused" while the others have to wait for it, else "busy". Called in a thread, several
             times a second.
         on_hang: called with the failure when the main thread does not end by itself. Default: write the
-            failure to stderr and end the process with code 1.
+            failure to stderr and end the process with code 128.
         credentials: the conditions for a peer to join. Default: the secret of the environment, see
             `secret.find_job_secret`.
+        other_ports: more ports of the hub; it takes the first one that is free.
 
     Attributes:
         failure: a sentence that says why training cannot continue, or None.
@@ -71,6 +76,7 @@ class RankChannel:
         where: Callable[[], dict[str, Any]] | None = None,
         on_hang: Callable[[str], None] | None = None,
         credentials: Credentials | None = None,
+        other_ports: Sequence[int] = (),
     ) -> None:
         self.rank, self.size, self.time_limit = rank, size, time_limit
         self.failure: str | None = None
@@ -91,12 +97,15 @@ class RankChannel:
         self._changed = threading.Condition()
         self._sending = threading.Lock()
         self._hub: RankHub | None = None
+        host, ports = address[0], (address[1], *other_ports)
         if rank == 0:
             allow_open_files(size)
-            logger.info(credentials.describe())
-            self._hub = RankHub(listen(address, size), size, time_limit, credentials)
+            listener = listen(host, ports, size)
+            # It need not know its own name.
+            host, ports = host if is_loopback(host) else "127.0.0.1", (listener.getsockname()[1],)
+            self._hub = RankHub(listener, size, time_limit, credentials)
             self._hub.start()
-        self._socket = connect(rank, size, address, time_limit, credentials.secret)
+        self._socket = connect(rank, size, host, ports, time_limit, credentials.key)
         self._heard = time.monotonic()
         self._threads = [
             threading.Thread(target=target, name=f"RankChannel-{target.__name__}", daemon=True)
@@ -109,6 +118,18 @@ class RankChannel:
         except BaseException:  # Ctrl-C too: no thread or connection stays open
             self.close()
             raise
+
+    @property
+    def ends(self) -> tuple[Any, Any]:
+        """The socket addresses of the connection to the hub: the end of this rank, and that of the hub."""
+        return self._socket.getsockname(), self._socket.getpeername()
+
+    def round_trip(self) -> float:
+        """Return the time in seconds that a packet to the hub and its answer take, as the kernel has measured it; NaN if it cannot."""
+        if not sys.platform.startswith("linux"):
+            return float("nan")
+        info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_RTT + 4)
+        return float(struct.unpack_from("I", info, _TCP_INFO_RTT)[0]) * 1e-6
 
     def all_gather(self, name: str, value: object) -> list[Any]:
         """
@@ -379,4 +400,4 @@ def _end_process(failure: str) -> None:
     sys.stdout.flush()
     sys.stderr.write(f"tensorpack_lite.ranks.channel.RankError: {failure}\n")
     sys.stderr.flush()
-    os._exit(1)
+    os._exit(FOLLOWED)

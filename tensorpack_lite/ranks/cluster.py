@@ -8,7 +8,7 @@ import socket
 from contextlib import ExitStack
 from typing import Mapping, NamedTuple
 
-__all__ = ["Cluster", "free_ports", "given_watch_address", "parse_address"]
+__all__ = ["Cluster", "format_address", "free_ports", "parse_address"]
 
 _JOBS = ("chief", "worker")  # in the order of ranks; rank 0 is the chief
 _EXAMPLE = (
@@ -69,12 +69,9 @@ class Cluster(NamedTuple):
     @property
     def watch_address(self) -> tuple[str, int]:
         """
-        Address of the ranks' channel: `$TENSORPACK_RANKS_ADDRESS`, or the chief's host with the lowest port
-        above the chief's own that no task of the cluster has.
+        Address of the ranks' channel unless another one is given: the chief's host with the lowest port above the chief's own that no
+        task of the cluster has.
         """
-        given = given_watch_address()
-        if given is not None:
-            return given
         taken = {parse_address(address)[1] for address in self.addresses}
         host, port = parse_address(self.addresses[0])
         while port in taken:
@@ -82,9 +79,12 @@ class Cluster(NamedTuple):
         return host, port
 
     @staticmethod
-    def from_environment() -> Cluster | None:
+    def from_environment(environment: Mapping[str, str] | None = None) -> Cluster | None:
         """
-        Read `$TF_CONFIG`.
+        Read `TF_CONFIG`.
+
+        Args:
+            environment: the variables; None means those of this process.
 
         Returns:
             The cluster; None if the variable is not set, or lists no cluster.
@@ -92,7 +92,7 @@ class Cluster(NamedTuple):
         Raises:
             ValueError: the variable cannot be parsed, or lists parameter servers.
         """
-        text = os.environ.get("TF_CONFIG", "")
+        text = (os.environ if environment is None else environment).get("TF_CONFIG", "")
         if not text.strip():
             return None
         try:
@@ -120,28 +120,24 @@ class Cluster(NamedTuple):
         raise ValueError(f"TF_CONFIG: {problem}. {_EXAMPLE}")
 
 
-def given_watch_address() -> tuple[str, int] | None:
-    """
-    Read the address of the ranks' channel from `$TENSORPACK_RANKS_ADDRESS`; None if it is not set.
-
-    Raises:
-        ValueError: it is not `host:port`.
-    """
-    given = os.environ.get("TENSORPACK_RANKS_ADDRESS")
-    return parse_address(given) if given else None
-
-
 def parse_address(text: str) -> tuple[str, int]:
     """
-    Split `host:port` into host and port.
+    Split `host:port` into host and port; an IPv6 address is written in brackets, `[fd00::1]:2222`.
 
     Raises:
         ValueError: the text does not have this form.
     """
     host, _, port = text.rpartition(":")
-    if not host or not port.isdigit():
-        raise ValueError(f"expected an address host:port, got '{text}'")
+    is_ipv6 = host.startswith("[") and host.endswith("]")
+    host = host[1:-1] if is_ipv6 else host
+    if not host or not port.isdigit() or (":" in host and not is_ipv6):
+        raise ValueError(f"expected an address host:port or [IPv6 address]:port, got '{text}'")
     return host, int(port)
+
+
+def format_address(host: str, port: int) -> str:
+    """Return `host:port`, with brackets around an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def free_ports(number: int, host: str = "127.0.0.1") -> list[int]:

@@ -14,6 +14,7 @@ from typing import Any, Deque, NamedTuple
 from ..utils import logger
 from ..utils.notes import write_note
 from .authentication import MAX_GREETING_BYTES, Credentials, Stranger
+from .connecting import plain_host
 from .diagnosis import RankState, describe, find_failure, interval_seconds, still_seconds
 from .gathers import Gathers
 from .messages import Lines, max_line_bytes, pack, parse
@@ -136,8 +137,8 @@ class RankHub(threading.Thread):
     # Strangers -------------------------------------------------------------------------------------------------------
     def _accept(self) -> None:
         try:
-            connection, (host, _) = self._listener.accept()
-            own_host = connection.getsockname()[0]
+            connection, address = self._listener.accept()
+            host, own_host = plain_host(address), plain_host(connection.getsockname())
         except OSError:  # the peer has gone, or too many files are open; the next tick tries again
             self._accept_more(False)
             return
@@ -148,7 +149,7 @@ class RankHub(threading.Thread):
         if len(self._strangers) >= _MAX_STRANGERS:
             self._drop(next(iter(self._strangers)))
         connection.setblocking(False)
-        stranger = Stranger(connection, host, self._credentials.secret)
+        stranger = Stranger(connection, host, self._credentials.key)
         self._strangers[connection] = stranger
         self._selector.register(connection, _READ, stranger)
 
@@ -208,7 +209,7 @@ class RankHub(threading.Thread):
         """Refuse a rank that does not match. If it knows the secret, the job is misconfigured, and all ranks end."""
         self._refusal = (
             f"A process connected as rank {number} of {size}, but rank 0 expects {self._size} ranks, each once. "
-            "Compare TF_CONFIG of all processes."
+            f"Compare {self._credentials.variables} of all processes."
         )
         if self._credentials.secret:
             self._fail(self._refusal)

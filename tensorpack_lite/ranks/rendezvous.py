@@ -7,7 +7,8 @@ Key-value store over HTTP through which Horovod's processes find each other, wit
 and are never executed.
 
 Gloo cannot authenticate itself, so any process that reaches the store can read and change it. Therefore the server only
-listens on the loopback interface, and bounds its memory and its connections.
+listens on the loopback interface, or answers only the machines of ranks that have authenticated themselves otherwise, and
+bounds its memory and its connections.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler
-from typing import Any
+from typing import Any, Iterable
 
 from .loopback import is_loopback
 
@@ -42,8 +43,9 @@ class RendezvousServer(socketserver.ThreadingTCPServer):
     When there are too many connections, the oldest one is closed: a request of Gloo takes milliseconds.
 
     Args:
-        size: number of ranks, all on this machine.
-        host: address to listen on, at a free port; must belong to the loopback interface.
+        size: number of ranks.
+        host: address to listen on, at a free port; must belong to the loopback interface unless `peers` is given.
+        peers: addresses of the machines that may connect; None if all ranks are on this machine.
 
     Attributes:
         port: the port of the server.
@@ -55,8 +57,9 @@ class RendezvousServer(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     daemon_threads = True
 
-    def __init__(self, size: int, host: str) -> None:
-        if not is_loopback(host):
+    def __init__(self, size: int, host: str, peers: Iterable[str] | None = None) -> None:
+        self._peers = None if peers is None else {*peers, host}
+        if self._peers is None and not is_loopback(host):
             raise ValueError(
                 f"RendezvousServer: expected a loopback address such as 127.0.0.1, got {host!r}."
             )
@@ -77,6 +80,11 @@ class RendezvousServer(socketserver.ThreadingTCPServer):
         self.shutdown()
         self.server_close()
         self._thread.join()
+
+    def verify_request(self, request: Any, client_address: tuple[str, int]) -> bool:
+        """Return whether a connection may make requests."""
+        host = client_address[0]
+        return self._peers is None or host in self._peers
 
     def process_request(self, request: Any, client_address: tuple[str, int]) -> None:
         """Start a thread for a connection."""
@@ -122,7 +130,10 @@ class RendezvousServer(socketserver.ThreadingTCPServer):
                 return
             done = self._done.setdefault(scope, set())
             done.add(rank)
-            if len(done) == (1 if scope.startswith("cross_") else self._size):
+            num_here = 1 if scope.startswith("cross_") else self._size
+            if (
+                len(done) == num_here and self._peers is None
+            ):  # several machines have scopes of other sizes, which stay
                 self.values = others
                 del self._done[scope]
 

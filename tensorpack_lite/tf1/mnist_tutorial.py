@@ -17,6 +17,7 @@ import numpy as np
 
 from ..compat import tensorflow
 from ..compat import tfv1 as tf
+from ..compat.replacement import add
 from ..dataflow.dataset.mnist import read_idx
 from ..utils.unsupported import Unsupported, UnsupportedModule
 
@@ -40,7 +41,8 @@ def find_module(name: str) -> Any:
     Args:
         name: its full name. Modules other than `input_data` and the packages that contain it are stand-ins.
     """
-    tensorflow.examples = module = _examples()  # where `import tensorflow.examples... as name` looks it up
+    module = _examples()
+    add(tensorflow, "examples", module)  # where `import tensorflow.examples... as name` looks it up
     for part in name.split(".")[2:]:
         module = getattr(module, part)
         if isinstance(module, Unsupported):

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any, Mapping, Sequence
 
 from ..compat import TF_VERSION, tensorflow, tfv1
+from ..compat.replacement import add
 from ..compat.tf1_behavior import prepare_tf1
 from ..utils.unsupported import Unsupported, UnsupportedModule
 from .missing import MISSING, REPLACEMENTS, describe_missing
@@ -56,7 +57,7 @@ class TF1View(ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute here and in TensorFlow, so that a script's replacement of a function reaches every user of it."""
         self.__dict__[name] = value
-        setattr(self._modules[0], name, value)
+        add(self._modules[0], name, value)
 
     def __dir__(self) -> list[str]:
         return sorted({*self.__dict__, *(name for module in self._modules for name in dir(module))})
@@ -104,7 +105,7 @@ def view() -> Any:
         package, _, name = path.rpartition(".")
         module = operator.attrgetter(package)(tensorflow) if package else tensorflow
         if not hasattr(module, name):
-            setattr(module, name, find_renamed(path))
+            add(module, name, find_renamed(path))
     return tensorflow
 
 
@@ -135,7 +136,7 @@ class _FromImport:
 
     def __init__(self, module: Any, stand_ins: Mapping[str, Any]) -> None:
         for name, stand_in in stand_ins.items():
-            setattr(self, name, stand_in or getattr(module, name))
+            self.__dict__[name] = stand_in or getattr(module, name)
 
 
 def _find_module(name: str) -> Any:

@@ -8,26 +8,32 @@ import threading
 from collections import defaultdict
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Callable, Iterator, TypeVar
+from typing import Any, Callable, Iterator, TypeVar
 
 from ..utils import logger
 from ..utils.checks import check_callable, check_type
 from .model_utils import get_shape_str
 from .tower.context import get_current_tower_context
 
-__all__ = ["argscope", "enable_argscope_for_function", "enable_argscope_for_module", "get_arg_scope"]
+__all__ = [
+    "argscope",
+    "enable_argscope_for_function",
+    "enable_argscope_for_module",
+    "get_arg_scope",
+    "mark_enabled",
+]
 
 T = TypeVar("T")
 
 
-class _Stack(threading.local):
+class _OpenScopes(threading.local):
     """The scopes open in this thread, innermost last."""
 
     def __init__(self) -> None:
         self.scopes: list[defaultdict] = []
 
 
-_stack = _Stack()
+_stack = _OpenScopes()
 
 
 @contextmanager
@@ -111,7 +117,7 @@ def enable_argscope_for_function(func: Callable[..., T], log_shape: bool = True)
             _log_shapes(arguments.get("name", func.__name__), args, outputs)
         return outputs
 
-    wrapper.__argscope_enabled__ = True  # type: ignore[attr-defined]
+    mark_enabled(wrapper)
     return wrapper
 
 
@@ -135,6 +141,11 @@ def enable_argscope_for_module(module: ModuleType, log_shape: bool = True) -> No
     for name, function in inspect.getmembers(module, inspect.isfunction):
         if not _is_enabled(function):
             setattr(module, name, enable_argscope_for_function(function, log_shape=log_shape))
+
+
+def mark_enabled(layer: Any) -> None:
+    """Give a function the mark of those that support `argscope`, which scripts and tensorpack read."""
+    layer.__argscope_enabled__ = True
 
 
 def _is_enabled(layer: object) -> bool:

@@ -4,44 +4,34 @@ from __future__ import annotations
 
 import time
 import weakref
-from typing import Any, Sequence, TypeVar
+from typing import Sequence
 
 from ..callbacks.monitor.base import MonitorBase
 from ..callbacks.monitor.monitors import Monitors
 from ..callbacks.steps import MaintainStepCounter
 from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
-from ..loop.callback import Call, Callback
+from ..loop.callback import Callback
 from ..loop.extension import TrainArguments, all_of, check_extensions
 from ..loop.group import Callbacks
-from ..loop.place import Place
 from ..loop.session import HookedSession
 from ..loop.state import Outcome, StopTraining, TrainLoop, check_steps
-from ..loop.trainer import LoopTrainer
-from ..tfutils.common import get_global_step_value
-from ..tfutils.model_utils import describe_trainable_vars
-from ..tfutils.reads import let_updates_wait
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import JustCurrentSession, SessionInit
 from ..utils import logger
 from ..utils.argtools import call_only_once
 from ..utils.checks import check_type
 from ..utils.errors import type_error
-from ..utils.old_names import HasOldInterface
-from ..utils.utils import humanize_time_delta
-from .defaults import DEFAULT_CALLBACKS, DEFAULT_EXTENSIONS, DEFAULT_MONITORS
-from .exact.rank_states import split_state
-from .resume import continue_from, end_epoch, find_place, place_of, take_state
-from .settings import ExtensionSettings
-from .shutdown import end_training
+from .defaults import DEFAULT_CALLBACKS, DEFAULT_EXTENSIONS, DEFAULT_MONITORS, ExtensionSettings
+from .ends import end_epoch, end_training, log_epoch
+from .state import TrainerState
 
 __all__ = ["StopTraining", "Trainer"]
 
 _FOREVER = 9999999
-_T = TypeVar("_T")
 
 
-class Trainer(HasOldInterface, ExtensionSettings, LoopTrainer):
+class Trainer(ExtensionSettings, TrainerState):
     """
     A loop over epochs and steps that calls callbacks around `run_step()`. It does not know the model, cost or
     gradients.
@@ -65,15 +55,8 @@ class Trainer(HasOldInterface, ExtensionSettings, LoopTrainer):
         >>> MyTrainer().train_with_defaults(steps_per_epoch=10, max_epoch=5)
     """
 
-    _checkpoint_state: dict[str, Any] | None = None
-
     def __init__(self, *args: object, **kwargs: object) -> None:
-        if args or kwargs:
-            raise TypeError(
-                f"{type(self).__name__}: expected no arguments, got {[*args, *kwargs]}. To train with a TrainConfig, call "
-                f"launch_train_with_config(config, {type(self).__name__}(...)). A script that calls Trainer(config).train() "
-                "imports its trainers from tensorpack_lite.trainv1."
-            )
+        super().__init__(*args, **kwargs)
         ensure_graph_mode()
         self.loop = TrainLoop()
         self.extensions = DEFAULT_EXTENSIONS()
@@ -150,7 +133,6 @@ class Trainer(HasOldInterface, ExtensionSettings, LoopTrainer):
             check_type(f"Trainer: {name}", given, list, "a list")
         for extension in self.extensions:
             extension.before_setup(self)
-        describe_trainable_vars()
         step_counter = MaintainStepCounter()
         self.register_callback(step_counter)
         self.register_callback(callbacks)
@@ -162,7 +144,6 @@ class Trainer(HasOldInterface, ExtensionSettings, LoopTrainer):
         logger.info("Setting up the callbacks' graph ...")
         self._callbacks.setup_graph(weakref.proxy(self))
         step_counter.finish_graph()
-        let_updates_wait()
         for extension in self.extensions:
             extension.after_setup(self)
 
@@ -221,7 +202,9 @@ class Trainer(HasOldInterface, ExtensionSettings, LoopTrainer):
             try:
                 with all_of([extension.around_loop(self) for extension in self.extensions]):
                     loop.config(steps_per_epoch, starting_epoch, max_epoch)
-                    self._before_epochs()
+                    self._continue()
+                    callbacks.before_train()
+                    self._begin_epochs()
                     for epoch in loop.epochs():
                         logger.info(f"{'Resume' if loop.starting_step else 'Start'} epoch {epoch} ...")
                         callbacks.before_epoch()
@@ -232,7 +215,7 @@ class Trainer(HasOldInterface, ExtensionSettings, LoopTrainer):
                             self.run_step()
                             callbacks.trigger_step()
                         callbacks.after_epoch()
-                        self._log_epoch(time.perf_counter() - start)
+                        log_epoch(loop, time.perf_counter() - start)
                         callbacks.trigger_epoch()
                         end_epoch(callbacks)
                     logger.info("Training has finished.")
@@ -242,24 +225,6 @@ class Trainer(HasOldInterface, ExtensionSettings, LoopTrainer):
                     raise
             finally:
                 end_training(loop, callbacks, self.hooked_sess, self.sess.graph)  # which calls `after_train`
-
-    def _log_epoch(self, seconds: float) -> None:
-        if not 0 < self.loop.starting_step == self.steps_per_epoch:  # else resumed only for its callbacks
-            epoch, step, spent = self.epoch_num, self.global_step, humanize_time_delta(seconds)
-            logger.info(f"Epoch {epoch} (global_step {step}) finished, time: {spent}.")
-
-    def _before_epochs(self) -> None:
-        loop, callbacks = self.loop, self._callbacks
-        loop.global_step = get_global_step_value()
-        continue_from(self._find_place(), loop, callbacks, self._checkpoint_state)
-        states = self._checkpoint_state if loop.is_resumed and self._checkpoint_state is not None else {}
-        for extension in self.extensions:
-            if extension.state_name in states:
-                extension.load_state_dict(self, states[extension.state_name])
-        callbacks.before_train()
-        loop.global_step = get_global_step_value()  # a callback may have changed it
-        for extension in self.extensions:
-            extension.before_epochs(self)
 
     # All phases ------------------------------------------------------------------------------------------------------
     def train(
@@ -330,70 +295,3 @@ class Trainer(HasOldInterface, ExtensionSettings, LoopTrainer):
             starting_epoch,
             max_epoch,
         )
-
-    # For callbacks, and other threads --------------------------------------------------------------------------------
-    def find_callbacks(self, kind: type[_T]) -> list[_T]:
-        """
-        Return all callbacks of a class, in the order in which they are called.
-
-        Args:
-            kind: a class; instances of subclasses are included.
-        """
-        return [cb for cb in self._callbacks.cbs if isinstance(cb, kind)]
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state that `ModelSaver` saves: the place of the training and the callbacks' states."""
-        state = take_state(self.loop, self._callbacks, self._checkpoint_state)
-        if state is self._checkpoint_state:  # nothing has happened since
-            return state
-        states = {one.state_name: one.state_dict(self) for one in self.extensions}
-        return {**state, **{name: found for name, found in states.items() if found is not None}}
-
-    @property
-    def callbacks(self) -> Callbacks:
-        """All callbacks, as one."""
-        return self._callbacks
-
-    def end_if_preempted(self) -> None:
-        """End training if a signal was received; see `LoopTrainer.end_if_preempted`."""
-        self.loop.num_parts += 1
-        if self._callbacks.check is not None:
-            self._callbacks.check()
-
-    @property
-    def current_call(self) -> Call | None:
-        """The call of a callback that is in progress; None if there is none. Any thread may read it."""
-        session = self.hooked_sess
-        in_run = session.current_call if isinstance(session, HookedSession) else None
-        return self._callbacks.current_call or in_run
-
-    @property
-    def is_in_run(self) -> bool:
-        """Whether the hooked session is running. Any thread may read it."""
-        return isinstance(self.hooked_sess, HookedSession) and self.hooked_sess.is_running
-
-    @property
-    def epoch_seconds(self) -> list[tuple[str, float]]:
-        """The callbacks that the last `trigger_epoch` has called, and how many seconds each of them took."""
-        return self._callbacks.epoch_seconds
-
-    # Resuming --------------------------------------------------------------------------------------------------------
-    def _find_place(self) -> Place | None:
-        return find_place(self.loop, self._callbacks, self._checkpoint_state)
-
-    def state_to_resume(self, state: dict[str, Any] | None) -> tuple[dict[str, Any] | None, str]:
-        """Return the chief's part of the state; see `LoopTrainer.state_to_resume`."""
-        parts, not_exact = split_state(state, 1)
-        return parts[0], not_exact
-
-    def _takes_part(self, cb: Callback) -> bool:
-        """Return whether a process that is not the chief has this callback although it is `chief_only`."""
-        return False
-
-    def step_to_resume_at(self, session_init: SessionInit) -> int:
-        """Return the `global_step` at which a training with these initial values continues, the chief's on each rank; 0 from the beginning."""
-        place = place_of(session_init)
-        return int(self._ask_chief("the step to resume at", 0 if place is None else place.global_step))
-
-    def _ask_chief(self, name: str, value: Any) -> Any:
-        return value  # a process that trains alone is the chief

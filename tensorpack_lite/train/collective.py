@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from typing import Any, Sequence
 
 from ..compat import tfv1 as tf
 from ..graph_builder.collective import RankGroup, allreduce_rank_grads, broadcast_variables, mean_over_group
-from ..ranks.authentication import Credentials
 from ..ranks.channel import RankChannel
 from ..ranks.cluster import Cluster, parse_address
+from ..ranks.connecting import RankError, hold_port, reach
 from ..ranks.loopback import is_loopback, restrict_to_loopback
+from ..ranks.meeting import gather_machines, plan_meeting
+from ..ranks.place import RankPlace, port_range
 from ..tfutils.gradproc import GradVars
 from ..tfutils.sesscreate import NewSessionCreator
 from ..utils import logger
@@ -18,6 +22,7 @@ from .rank_trainer import RankTrainer
 
 __all__ = ["CollectiveTrainer"]
 
+_REACH_SECONDS = 30.0
 _KEYS_A_TRAINING = 100_000  # more than the collective operations of a graph
 
 
@@ -26,16 +31,15 @@ class CollectiveTrainer(RankTrainer):
     Trainer with one tower in each of several processes ("ranks"), which exchange gradients by TensorFlow's collective
     operations.
 
-    `TF_CONFIG` lists the processes, as for `tf.distribute`; `python -m tensorpack_lite.launch -n K script.py`
-    starts K of them on this machine and sets it. Without `TF_CONFIG`, this process trains alone. All
-    processes run the same script, each with its own datapoints. Gradients are reduced over all ranks, so K
-    ranks with a batch of B compute what one process computes with a batch of K x B. All ranks start with the
-    variables of rank 0, the chief, and get them again at the end of each epoch.
+    `python -m tensorpack_lite.launch -n K script.py` starts K processes on this machine. Under `srun`, `mpirun`, `torchrun` and
+    with `TF_CONFIG`, as for `tf.distribute`, this process finds its rank in the environment, and logs what it has found; without any,
+    it trains alone. All processes run the same script, each with its own datapoints. Gradients are reduced over all ranks, so K
+    ranks with a batch of B compute what one process computes with a batch of K x B. All ranks start with the variables of rank 0,
+    the chief, and get them again at the end of each epoch.
 
-    TensorFlow's servers execute requests of any client. If `TF_CONFIG` only has loopback addresses, only this
-    machine can reach them; on several machines, keep their ports inside a private network. The ranks' own
-    channel authenticates ranks with the secret of the job, from `$TENSORPACK_LITE_SECRET` or the file
-    `$TENSORPACK_LITE_SECRET_FILE`.
+    TensorFlow's servers execute requests of any client. If all ranks are on this machine, only this machine can reach them; on
+    several machines, keep their ports inside a private network. The ranks' own channel authenticates ranks with the
+    secret of the job, from `$TENSORPACK_LITE_SECRET` or the file `$TENSORPACK_LITE_SECRET_FILE`.
 
     Only the chief has callbacks that are `chief_only`, restores `session_init`, and should write files.
 
@@ -55,7 +59,8 @@ class CollectiveTrainer(RankTrainer):
             before training.
 
     Raises:
-        ValueError: `TF_CONFIG` cannot be parsed, `compression` is invalid, or the secret is shorter than 16 characters.
+        ValueError: `compression` or the variables of the launcher are invalid, an address or a secret is missing, or the secret is shorter
+            than 16 characters.
         OSError: the file with the secret cannot be read, or others can read it.
         RankError: a rank did not connect; during training: another rank failed, died, is silent, or does not match.
 
@@ -63,7 +68,7 @@ class CollectiveTrainer(RankTrainer):
         >>> launch_train_with_config(config, CollectiveTrainer())    # python -m tensorpack_lite.launch -n 2 script.py
 
     Note: a rank that waits inside TensorFlow for one that is gone cannot always be interrupted: its process
-    ends with code 1. A script may train several times, each time in a new graph and with a new trainer,
+    ends with code 128, as does a script that a RankError ends. A script may train several times, each time in a new graph and with a new trainer,
     on all ranks alike.
     """
 
@@ -76,13 +81,30 @@ class CollectiveTrainer(RankTrainer):
             )
         super().__init__()
         self._average, self._compression = average, compression
-        self._cluster = cluster = Cluster.from_environment()
-        if cluster is not None:
-            self._take_place(cluster.rank, cluster.size, cluster.local_rank, cluster.local_size)
+        self._reach_within = min(_REACH_SECONDS, time_limit)
+        place = self._detect()
+        self._cluster: Cluster | None = None
+        if place is not None:
+            self._join(place, plan_meeting(place), time_limit)
+            self._cluster = place.cluster or self._gather_cluster(place)
         self._group = RankGroup(self.rank, self.size, "nccl" if get_num_gpu() else "auto")
-        if cluster is not None and self.size > 1:
-            self._join(cluster.watch_address, Credentials.from_environment(cluster.hosts), time_limit)
-            self._group = self._group._replace(first_key=_take_keys(self.ranks.channel))  # type: ignore[union-attr]
+        if self.ranks is not None:
+            self._group = self._group._replace(first_key=_take_keys(self.ranks.channel))
+
+    def _gather_cluster(self, place: RankPlace) -> Cluster:
+        """Exchange the addresses of TensorFlow's servers, and find which ranks share a machine."""
+        channel: Any = self.ranks.channel  # type: ignore[union-attr]
+        machines = gather_machines(channel, _process.take_port(port_range(os.environ)))
+        local = machines.local(self.rank)
+        given = (place.local_rank, place.local_size)
+        if None in given:
+            self._take_place(self.rank, self.size, *local)
+        elif given != local:
+            logger.warning(
+                f"{place.launcher} says that this is local rank {given[0]} of {given[1]}, and by the names of the ranks' machines it "
+                f"is {local[0]} of {local[1]}. The former counts."
+            )
+        return machines.cluster(self.rank)
 
     def _reduce(self, grads: GradVars) -> GradVars:
         return allreduce_rank_grads(grads, self._group, self._average, self._compression)
@@ -106,6 +128,18 @@ class CollectiveTrainer(RankTrainer):
             config.gpu_options.visible_device_list = str(self.local_rank)
         session_creator.target = _serve(cluster, config).target
         self.ranks.channel.all_gather("starting TensorFlow's servers", cluster.addresses[self.rank])
+        self._reach_neighbors(cluster.addresses)
+
+    def _reach_neighbors(self, addresses: Sequence[str]) -> None:
+        """Check that the servers of the neighbors in the ring can be reached, because a step would wait for them without limit."""
+        for other in {(self.rank + 1) % self.size, (self.rank - 1) % self.size}:
+            try:
+                reach(parse_address(addresses[other]), self._reach_within)
+            except OSError as error:
+                raise RankError(
+                    f"Rank {self.rank} cannot reach rank {other} at {addresses[other]}: {error}. Does a firewall block this port? "
+                    "TENSORPACK_RANKS_PORTS=first-last chooses the ports, unless TF_CONFIG lists them."
+                ) from error
 
 
 class _Process:
@@ -117,6 +151,20 @@ class _Process:
     def __init__(self) -> None:
         self.servers: dict[str, tf.train.Server] = {}
         self.num_trainings = 0
+        self._held: socket.socket | None = None
+        self._port: int | None = None
+
+    def take_port(self, ports: Sequence[int] | None) -> int:
+        """Return the port of the server of this process if the launcher gives none; a socket keeps it until the server has started."""
+        if self._port is None:
+            self._held = hold_port(ports or (0,))
+            self._port = int(self._held.getsockname()[1])
+        return self._port
+
+    def release_port(self) -> None:
+        """Close the socket that keeps the port, because the server has started."""
+        if self._held is not None:
+            self._held.close()
 
 
 _process = _Process()
@@ -145,7 +193,7 @@ def _serve(cluster: Cluster, config: tf.ConfigProto) -> tf.train.Server:
             )
         except tf.errors.OpError as error:
             raise RuntimeError(
-                f"CollectiveTrainer: rank {cluster.rank} cannot listen on {address}, its address in TF_CONFIG: {error.message}. "
+                f"CollectiveTrainer: rank {cluster.rank} cannot listen on {address}, its address in the cluster: {error.message}. "
                 "Is the port taken?"
             ) from error
         if all(map(is_loopback, cluster.hosts)):
@@ -159,5 +207,6 @@ def _serve(cluster: Cluster, config: tf.ConfigProto) -> tf.train.Server:
                     "or block the port in a firewall."
                 )
         server.start()
+        _process.release_port()
         _process.servers[key] = server
     return _process.servers[key]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from typing import Any, Mapping, Sequence
 
 import numpy as np
@@ -14,6 +16,7 @@ from ..graph_builder.model_desc import ModelDescBase
 from ..input_source.base import InputSource
 from ..loop.callback import Callback
 from ..loop.state import check_steps
+from ..ranks.place import find_restart
 from ..tfutils.checkpoint_state import STATE_SUFFIX
 from ..tfutils.checkpoint_store import CheckpointStore
 from ..tfutils.sesscreate import NewSessionCreator
@@ -195,6 +198,12 @@ class AutoResumeTrainConfig(TrainConfig):
             logger.info(
                 f"There is no checkpoint in {directory}: training starts with epoch {self.starting_epoch}."
             )
+            restart = find_restart(os.environ)
+            if restart and not given_rank():
+                logger.warning(
+                    f"This is restart {restart} of the job, and {directory} on {socket.gethostname()} has no checkpoint. Unless the job "
+                    "failed before its first one, the directory is on a disk of another machine: use a shared disk."
+                )
         elif resumes_epoch and place is not None:
             self.starting_epoch = place.with_steps_per_epoch(self.steps_per_epoch).starting_epoch
             logger.info(f"Resuming with epoch {self.starting_epoch}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Any, Sequence
 
 from ..callbacks.graph import RunUpdateOps
 from ..callbacks.monitor.base import MonitorBase
@@ -16,17 +16,24 @@ from ..diagnostics.hangs.watch import HangWatch
 from ..diagnostics.lint.lint import Lint, check_lint
 from ..diagnostics.manifest.model_graph import ModelGraph
 from ..diagnostics.manifest.writer import ManifestWriter
-from ..diagnostics.rehearsal.rehearsed import Rehearsal
+from ..diagnostics.rehearsal.extension import Rehearsal
 from ..diagnostics.speed.speed import Speed
 from ..loop.callback import Callback
 from ..loop.extension import Extension
+from ..tfutils.model_utils import describe_trainable_vars
 from ..utils.checks import check_choice
 from .directory_lock import DirectoryLock
 from .exact.extension import ExactTraining
 from .exact.total_batch import TotalBatch
 from .signals.extension import Signals
 
-__all__ = ["DEFAULT_CALLBACKS", "DEFAULT_EXTENSIONS", "DEFAULT_MONITORS", "check_settings"]
+__all__ = [
+    "DEFAULT_CALLBACKS",
+    "DEFAULT_EXTENSIONS",
+    "DEFAULT_MONITORS",
+    "ExtensionSettings",
+    "check_settings",
+]
 
 
 def DEFAULT_CALLBACKS() -> list[Callback]:  # noqa: N802
@@ -78,7 +85,38 @@ def DEFAULT_EXTENSIONS() -> list[Extension]:  # noqa: N802
         Rehearsal(),  # ends the process before lint would write into its directory
         Lint(),
         HangWatch(),
+        ListVariables(),
     ]
+
+
+class ListVariables(Extension):
+    """Extension that logs the trainable variables and the size of the model."""
+
+    def before_setup(self, trainer: Any) -> None:
+        """Log a table."""
+        describe_trainable_vars()
+
+
+class ExtensionSettings:
+    """
+    Base class of `Trainer` with the settings of its default extensions. Set them before training.
+
+    Attributes:
+        lint: whether common mistakes in the graph, the callbacks and the data are logged ("warn"), end training before its
+            first step ("error"), or are not looked for ("off"); "deep" is "warn" with 200 steps on one batch, after which
+            variables are put back. See docs/lint.md.
+        lint_ignore: ids of rules that lint leaves out.
+        on_hang: what to do when training hangs, "report", "stacks" or "abort"; see TrainConfig.
+        end_within: with `exact`, the seconds in which a training saves a checkpoint and ends after SIGTERM or
+            SIGUSR1; 20 by default. When they are over, the process ends without a new checkpoint.
+        not_exact: why trainings of this class cannot be resumed exactly; empty if they can.
+    """
+
+    lint = "warn"
+    lint_ignore: Sequence[str] = ()
+    on_hang = "report"
+    end_within = 20.0
+    not_exact = ""
 
 
 def check_settings(

@@ -9,14 +9,17 @@ import os
 import socket
 import sys
 from types import ModuleType
-from typing import Any, Sequence, Tuple
+from typing import Any, Sequence
 
 from ..compat import tfv1 as tf
 from ..graph_builder.horovod import allreduce_horovod_grads, broadcast_horovod_variables
 from ..ranks.authentication import Credentials
 from ..ranks.channel import RankChannel
-from ..ranks.cluster import free_ports, given_watch_address, parse_address
+from ..ranks.cluster import format_address, free_ports, parse_address
 from ..ranks.connecting import RankError
+from ..ranks.gloo import serve_gloo
+from ..ranks.meeting import Meeting, plan_meeting
+from ..ranks.place import RankPlace
 from ..ranks.rendezvous import RendezvousStore
 from ..tfutils.gradproc import GradVars
 from ..tfutils.sesscreate import NewSessionCreator
@@ -29,8 +32,6 @@ __all__ = ["HorovodTrainer"]
 _SCOPE, _KEY = "tensorpack_lite", "ranks_address"
 _LONGEST_ANNOUNCEMENT = 400
 _SHUTDOWN_SECONDS = 3.0
-_Meeting = Tuple[Tuple[str, int], Credentials]
-"""The address of the ranks' channel, and the conditions to join."""
 
 
 class HorovodTrainer(RankTrainer):
@@ -38,7 +39,7 @@ class HorovodTrainer(RankTrainer):
     Trainer with one tower in each of several processes ("ranks"), which exchange gradients by Horovod.
 
     `python -m tensorpack_lite.launch -n K script.py`, or `horovodrun --gloo -np K python script.py`, starts K
-    of them; without a launcher, the script trains in one process. All processes run the same script, each
+    of them, as do `srun`, `mpirun` and `torchrun`; without a launcher, the script trains in one process. All processes run the same script, each
     with its own datapoints. Gradients are reduced over all ranks, so K ranks with a batch of B compute what
     one process computes with a batch of K x B. All ranks start with the variables of rank 0, the chief, and
     get them again at the end of each epoch.
@@ -63,14 +64,14 @@ class HorovodTrainer(RankTrainer):
 
     Raises:
         ImportError: Horovod is not installed, or was built for another TensorFlow; names the command that builds it.
-        ValueError: `compression` is invalid; in `initialize`: the session creator is not a NewSessionCreator.
+        ValueError: `compression` or the variables of the launcher are invalid; in `initialize`: the session creator is not a NewSessionCreator.
         RankError: a rank did not connect; during training: another rank failed, died, is silent, or does not match.
 
     Example:
         >>> launch_train_with_config(config, HorovodTrainer())    # python -m tensorpack_lite.launch -n 2 script.py
 
     Note: a rank that waits inside Horovod for one that is gone cannot always be interrupted: its process ends
-    with code 1.
+    with code 128.
 
     Difference from tensorpack: tensorpack 0.11 waits without limit for a rank that is gone or has another
     graph. This library ends training on all ranks with an error that names the rank.
@@ -91,19 +92,28 @@ class HorovodTrainer(RankTrainer):
         # longer.
         os.environ.setdefault("HOROVOD_STALL_CHECK_TIME_SECONDS", str(max(60, int(time_limit))))
         os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(int(time_limit) + 30))
-        place = _place_in_environment()
-        if place is not None:
+        place = self._detect()
+        meeting = None if place is None else self._find_meeting(place, time_limit)
+        if place is not None and meeting is not None:
             # The ranks connect before Horovod starts, so that an error names a missing one.
-            self._take_place(*place)
-            meeting = _find_meeting(self.rank, time_limit) if self.size > 1 else None
-            if meeting is not None:
-                self._join(*meeting, time_limit)
+            self._join(place, meeting, time_limit)
         with self._reporting("starting Horovod"):
             hvd = self.hvd
+            if self.ranks is not None and not hvd.mpi_built() and "HOROVOD_RANK" not in os.environ:
+                variables, server = serve_gloo(self.ranks.channel)
+                os.environ.update(variables)
+                if server is not None:
+                    atexit.register(server.stop)
             hvd.init()
+            if place is not None and hvd.size() != place.size:
+                raise RankError(
+                    f"{place.launcher} started {place.size} ranks, and Horovod sees {hvd.size()}: it was built without MPI, or for "
+                    "another MPI. Use CollectiveTrainer, or start the ranks with `horovodrun --gloo`."
+                )
             self._take_place(hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size())
             if self.size > 1 and self.ranks is None:
-                self._join(*_hear_meeting(hvd), time_limit)
+                own = RankPlace(self.rank, self.size, "Horovod", "", self.local_rank, self.local_size)
+                self._join(place or own, _hear_meeting(hvd), time_limit)
         if self.ranks is not None:  # runs before the function that Horovod registered
             atexit.register(_end_in_time, self.ranks.channel)
 
@@ -118,6 +128,18 @@ class HorovodTrainer(RankTrainer):
     def mpi_enabled(self) -> bool:
         """Return whether Horovod runs over MPI, whose processes should not be forked."""
         return bool(self.hvd.mpi_enabled())
+
+    def _find_meeting(self, place: RankPlace, time_limit: float) -> Meeting | None:
+        """Return where the ranks meet before Horovod starts; None if Horovod's MPI tells it afterwards."""
+        if place.launcher == "TF_CONFIG" and "HOROVOD_RANK" in place.ignored:
+            raise ValueError(
+                f"HorovodTrainer: TF_CONFIG and HOROVOD_RANK disagree (rank {place.rank} of {place.size}, and "
+                f"{os.environ['HOROVOD_RANK']} of {os.environ.get('HOROVOD_SIZE')}). Unset the variables of one of them."
+            )
+        in_store = _ask_store(place.rank, time_limit)
+        if in_store is None and place.launcher in ("mpirun", "mpiexec") and self.hvd.mpi_built():
+            return None
+        return in_store or plan_meeting(place)
 
     # The engine ------------------------------------------------------------------------------------------------------
     def _reduce(self, grads: GradVars) -> GradVars:
@@ -161,31 +183,23 @@ def _end_in_time(channel: RankChannel) -> None:
 
 
 # The address of the ranks' channel ----------------------------------------------------------------------------------------------------
-def _place_in_environment() -> tuple[int, ...] | None:
-    """Read rank, size, local rank and local size as a launcher for Gloo sets them."""
-    names = ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE")
-    values = [os.environ.get(name, "") for name in names]
-    return tuple(map(int, values)) if all(value.isdigit() for value in values) else None
-
-
-def _find_meeting(rank: int, time_limit: float) -> _Meeting | None:
+def _ask_store(rank: int, time_limit: float) -> Meeting | None:
     """
-    Find the ranks' channel: through the store of Gloo's rendezvous, or else from the environment.
+    Find the ranks' channel through the store of Gloo's rendezvous.
 
     Returns:
-        The address of the channel and the conditions to join; None if there is neither.
+        The address of the channel and the conditions to join; None if there is no store.
     """
     host, port = (os.environ.get(f"HOROVOD_GLOO_RENDEZVOUS_{what}", "") for what in ("ADDR", "PORT"))
-    given = given_watch_address()
     if not host or not port.isdecimal():
-        return None if given is None else (given, Credentials.from_environment())
+        return None
     store = RendezvousStore(host, int(port), _SCOPE)
     secret = "" if find_job_secret() else make_secret()
     try:
         announced = store.get(_KEY) if rank == 0 else store.wait(_KEY, time_limit)
         # An address of an earlier training stays, because other ranks may have read it already.
         if announced is None and rank == 0:
-            announced = _announce(given, _own_host_towards(host, int(port)), secret)
+            announced = _announce(_own_host_towards(host, int(port)), secret)
             store.put(_KEY, announced)
     except OSError as error:
         raise RankError(
@@ -196,10 +210,10 @@ def _find_meeting(rank: int, time_limit: float) -> _Meeting | None:
     return _read_announcement(announced)
 
 
-def _hear_meeting(hvd: ModuleType) -> _Meeting:
+def _hear_meeting(hvd: ModuleType) -> Meeting:
     """Find the ranks' channel by a broadcast over Horovod itself: for mpirun, which has no store."""
     host = "127.0.0.1" if hvd.size() == hvd.local_size() else socket.gethostname()
-    text = _announce(given_watch_address(), host, "" if find_job_secret() else make_secret())
+    text = _announce(host, "" if find_job_secret() else make_secret())
     config = tf.ConfigProto(device_count={"GPU": 0})
     with tf.Graph().as_default(), tf.Session(config=config) as session:
         mine = tf.constant(list(text.ljust(_LONGEST_ANNOUNCEMENT).encode("utf-8")), tf.uint8)
@@ -207,15 +221,15 @@ def _hear_meeting(hvd: ModuleType) -> _Meeting:
     return _read_announcement(bytes(told).decode("utf-8"))
 
 
-def _announce(given: tuple[str, int] | None, host: str, secret: str) -> str:
+def _announce(host: str, secret: str) -> str:
     """Return the announcement of rank 0: the address, and a secret if the environment has none."""
-    host, port = given or (host, free_ports(1, host)[0])
-    return f"{host}:{port} {secret}"
+    given = os.environ.get("TENSORPACK_RANKS_ADDRESS")
+    return f"{given or format_address(host, free_ports(1, host)[0])} {secret}"
 
 
-def _read_announcement(text: str) -> _Meeting:
+def _read_announcement(text: str) -> Meeting:
     address, _, secret = text.strip().partition(" ")
-    return parse_address(address), Credentials(find_job_secret() or secret)
+    return Meeting(parse_address(address), Credentials(find_job_secret() or secret))
 
 
 def _own_host_towards(host: str, port: int) -> str:

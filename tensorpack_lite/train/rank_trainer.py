@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from abc import abstractmethod
 from contextlib import contextmanager, nullcontext
 from typing import Any, ContextManager, Iterator, Sequence
@@ -18,7 +20,10 @@ from ..loop.callback import Callback
 from ..loop.group import innermost
 from ..loop.place import Place
 from ..loop.signals.preemption import Preempted
-from ..ranks.authentication import Credentials
+from ..ranks.connecting import RankError
+from ..ranks.exit_code import end_with_code
+from ..ranks.meeting import Meeting
+from ..ranks.place import RankPlace, find_place, find_remark
 from ..tfutils.exact.state import find_exact
 from ..tfutils.gradproc import GradVars
 from ..tfutils.sesscreate import NewSessionCreator
@@ -38,7 +43,7 @@ class RankTrainer(SingleCostTrainer):
     """
     Base class of CollectiveTrainer and HorovodTrainer, which train one tower in each of several processes ("ranks").
 
-    The constructor of an engine's trainer calls `_take_place` with the rank of this process and `_join` to
+    The constructor of an engine's trainer calls `_detect` to find the place of this process, and `_join` to
     connect to the other ranks. It overrides `_reduce`, `_mean`, `_send_variables` and `_prepare_session`.
     Layers that need a mean over ranks, such as BatchNorm with `sync_statistics`, find the engine in the
     context of their tower, as its `TowerRanks`.
@@ -62,14 +67,28 @@ class RankTrainer(SingleCostTrainer):
         self._graph: dict[str, Any] = {}
         self._saves_together = False
 
+    def _detect(self) -> RankPlace | None:
+        """Find the place of this process among the ranks; None if it trains alone."""
+        place = find_place(os.environ)
+        remark = find_remark(os.environ) if place is None else ""
+        if remark:
+            logger.warning(remark)
+        if place is not None:
+            self._take_place(place.rank, place.size, place.local_rank or 0, place.local_size or 1)
+            if place.size == 1 and place.ignored:
+                logger.info(f"{place.describe(socket.gethostname())} Ignored: {', '.join(place.ignored)}.")
+        return None if place is None or place.size == 1 else place
+
     def _take_place(self, rank: int, size: int, local_rank: int, local_size: int) -> None:
         self.rank, self.size, self.local_rank, self.local_size = rank, size, local_rank, local_size
         self.is_chief = rank == 0
 
-    def _join(self, address: tuple[str, int], credentials: Credentials, time_limit: float) -> None:
+    def _join(self, place: RankPlace, meeting: Meeting, time_limit: float) -> None:
         """Connect to the other ranks."""
-        logger.info(f"Rank {self.rank} of {self.size} waits for the others ...")
-        self.ranks = RankWatch(self.rank, self.size, address, time_limit, credentials)
+        ignored = f" Ignored: {', '.join(place.ignored)}." if place.ignored else ""
+        logger.info(f"{place.describe(socket.gethostname())} {meeting.describe()}{ignored}")
+        end_with_code(RankError)
+        self.ranks = RankWatch(self.rank, self.size, meeting.address, time_limit, *meeting[1:])
         self.ranks.report_end_of_script()
 
     def _require_new_session(self, session_creator: tf.train.SessionCreator) -> None:
@@ -210,8 +229,8 @@ class RankTrainer(SingleCostTrainer):
         of_chief = self._ask_chief("the checksums of the chief's statistics", mine)
         return {name: value for name, value in values.items() if mine[name] != of_chief.get(name)}
 
-    def _before_epochs(self) -> None:
-        super()._before_epochs()
+    def _begin_epochs(self) -> None:
+        super()._begin_epochs()
         if self.is_chief or self._checkpoint_state is None:
             return
         values = self._checkpoint_state.get("variables", {})

@@ -52,6 +52,7 @@ class RankWatch:
         address: host and port of the channel, on the chief's machine.
         time_limit: seconds; see `RankChannel`.
         credentials: the conditions for a peer to join; see `RankChannel`.
+        other_ports: more ports of the channel; see `RankChannel`.
 
     Attributes:
         channel: the `RankChannel`.
@@ -70,6 +71,7 @@ class RankWatch:
         address: tuple[str, int],
         time_limit: float,
         credentials: Credentials | None = None,
+        other_ports: Sequence[int] = (),
     ) -> None:
         self.rank, self.size = rank, size
         self.has_data = True
@@ -77,7 +79,9 @@ class RankWatch:
         self._waits_in: str | None = None
         self._trainer: Trainer | None = None
         self._hooks: tuple[Any, Any] | None = None
-        self.channel = RankChannel(rank, size, address, time_limit, self._where, credentials=credentials)
+        self.channel = RankChannel(
+            rank, size, address, time_limit, self._where, credentials=credentials, other_ports=other_ports
+        )
 
     @contextmanager
     def reporting(self, trainer: Trainer | None, place: str) -> Iterator[None]:
@@ -102,8 +106,10 @@ class RankWatch:
         def show_and_report(
             kind: type[BaseException], error: BaseException, traceback: TracebackType | None
         ) -> None:
-            show(kind, error, traceback)
-            self._report(error, "in its script")
+            try:
+                show(kind, error, traceback)
+            finally:
+                self._report(error, "in its script")
 
         self._hooks = (show_and_report, show)
         sys.excepthook = show_and_report

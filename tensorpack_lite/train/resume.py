@@ -35,7 +35,6 @@ from ..utils.errors import DamagedFileError
 __all__ = [
     "advance_graph_seed",
     "continue_from",
-    "end_epoch",
     "find_checkpoint",
     "find_place",
     "find_savers",
@@ -195,12 +194,6 @@ def take_state(loop: TrainLoop, callbacks: Callbacks, resumed_state: dict[str, A
 def find_savers(callbacks: Callbacks) -> list[ModelSaver]:
     """Return the ModelSavers of a training, also those inside proxies."""
     return [saver for saver in map(innermost, callbacks.cbs) if isinstance(saver, ModelSaver)]
-
-
-def end_epoch(callbacks: Callbacks) -> None:
-    """Record the end of an epoch, all of whose callbacks have been called, beside the checkpoints that were saved in it."""
-    for saver in find_savers(callbacks):
-        saver.epoch_end.end()
 
 
 def find_place(loop: TrainLoop, callbacks: Callbacks, state: dict[str, Any] | None) -> Place | None:

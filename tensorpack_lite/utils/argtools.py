@@ -25,6 +25,7 @@ __all__ = [
 Func = TypeVar("Func", bound=Callable[..., Any])
 T = TypeVar("T")
 
+_RESULTS = ("tensorpack_lite.utils.argtools.graph_memoized",)
 _CHANNELS = {"NHWC": "channels_last", "NCHW": "channels_first"}
 
 
@@ -78,12 +79,12 @@ def graph_memoized(func: Func) -> Func:
     def wrapper(*args: object, **kwargs: object) -> object:
         from ..compat import tfv1
 
-        graph = tfv1.get_default_graph()
-        if not hasattr(graph, "_tensorpack_lite_memoized"):
-            # Stored on the graph: in a dictionary from graphs to results, even with weak keys, the results would keep
-            # their graph alive.
-            graph._tensorpack_lite_memoized = {}
-        return _remember(graph._tensorpack_lite_memoized, name, func, args, kwargs)
+        # Stored in the graph: in a dictionary from graphs to results, even with weak keys, the results would keep their
+        # graph alive. Collections whose key is no string are not exported.
+        stored = tfv1.get_default_graph().get_collection_ref(_RESULTS)
+        if not stored:
+            stored.append({})
+        return _remember(stored[0], name, func, args, kwargs)
 
     return wrapper  # type: ignore[return-value]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import itertools
 import os
+import traceback
 from datetime import datetime
 from typing import Any, Callable, Iterator, NoReturn, TypeVar
 
@@ -145,7 +145,5 @@ def _readable_date(eos: str) -> str:
 
 def _caller() -> str:
     """Return the file and line that called the deprecated function, two frames above this one."""
-    frame = inspect.currentframe()
-    for _ in range(2):
-        frame = frame.f_back if frame is not None else None
-    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame is not None else "?"
+    caller = traceback.extract_stack(limit=3)[0]
+    return f"{os.path.basename(caller.filename)}:{caller.lineno}"

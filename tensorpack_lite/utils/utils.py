@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import os
 import sys
+import traceback
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import IO, TYPE_CHECKING, Any, Iterator
@@ -78,13 +78,8 @@ def execute_only_once() -> bool:
         >>> [execute_only_once() for _ in range(3)]  # e.g. `if execute_only_once(): logger.warning(...)`
         [True, False, False]
     """
-    frame = inspect.currentframe()
-    caller = frame.f_back if frame is not None else None
-    if caller is None:
-        raise RuntimeError(
-            "execute_only_once: this Python has no stack frames, so the calling line is unknown."
-        )
-    return next(_true_once(caller.f_code.co_filename, caller.f_lineno), False)
+    caller = traceback.extract_stack(limit=2)[0]
+    return next(_true_once(caller.filename, caller.lineno or 0), False)
 
 
 def get_tqdm_kwargs(**kwargs: Any) -> dict[str, Any]:

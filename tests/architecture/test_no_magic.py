@@ -24,11 +24,6 @@ ALLOWED = {
         "setattr",
     ): "`state_attributes` names the attributes to restore",
     (
-        "dataflow/observing.py",
-        "setattr",
-        "setattr",
-    ): "`reset_state` and `__iter__` of every DataFlow, the user's included, are observed; set once, for each class",
-    (
         "utils/arguments.py",
         "setattr",
         "setattr",
@@ -44,11 +39,6 @@ ALLOWED = {
         "setattr",
     ): "enable_argscope_for_module replaces functions of the module that the user passes; this is its purpose",
     (
-        "compat/cpu_layout.py",
-        "setattr",
-        "setattr",
-    ): "install replaces TensorFlow's functions for channels-first images; this is its purpose",
-    (
         "utils/logger.py",
         "input",
         "input",
@@ -59,6 +49,11 @@ ALLOWED = {
         "__class__",
     ): "a remapped input source passes isinstance checks for the source that it wraps",
     (
+        "ranks/exit_code.py",
+        "excepthook",
+        "sys.excepthook",
+    ): "only the end of the script knows that nothing has caught the error of another rank",
+    (
         "train/rank_watch.py",
         "excepthook",
         "sys.excepthook",
@@ -68,33 +63,16 @@ ALLOWED = {
         "excepthook",
         "sys.excepthook",
     ): "after Ctrl-C, a script ends with one line, and callers still get the KeyboardInterrupt",
-    ("loop/signals/interrupt.py", "frame", "sys._getframe"): "Python's handlers of SIGINT take a frame",
-    ("utils/develop.py", "frame", "inspect.currentframe"): "a deprecation warning names the line that calls",
     (
         "utils/frames.py",
         "frame",
         "sys._current_frames",
     ): "the watches of the training and of its ranks report where threads wait",
     (
-        "utils/utils.py",
-        "frame",
-        "inspect.currentframe",
-    ): "execute_only_once identifies the line that calls it",
-    (
         "compat/private.py",
         "foreign attribute",
         "one._finish",
     ): "an optimizer advances once per step while several towers are built; restored afterwards",
-    (
-        "compat/private.py",
-        "foreign attribute",
-        "_deprecation._PRINT_DEPRECATION_WARNINGS",
-    ): "`tensorpack-lite run` silences warnings that tell its script to change",
-    (
-        "compat/private.py",
-        "foreign attribute",
-        "_module_wrapper._PER_MODULE_WARNING_LIMIT",
-    ): "likewise, on TF 1.15",
     (
         "tf1/startup/sitecustomize.py",
         "foreign attribute",
@@ -105,25 +83,9 @@ ALLOWED = {
         "foreign attribute",
         "module.__spec__",
     ): "the import system overwrites the spec of every module that it loads; this restores it",
-    (
-        "tf1/startup/sitecustomize.py",
-        "foreign attribute",
-        "one.__traceback__",
-    ): "tracebacks of the script show its own lines only",
     ("tf1/startup/sitecustomize.py", "excepthook", "sys.excepthook"): "likewise",
     ("tf1/startup/sitecustomize.py", "frame", "sys._getframe"): "the file that imports decides what it gets",
     ("tf1/removed/said.py", "frame", "sys._getframe"): "the log names the line that uses a removed name",
-    (
-        "tf1/removed/source.py",
-        "foreign attribute",
-        "loader.get_code",
-    ): "files of the script in the syntax of Python 2 are translated when they are imported",
-    ("tf1/removed/source.py", "exec", "exec"): "a loader runs the code that it finds",
-    (
-        "tf1/removed/python_2_classes.py",
-        "setattr",
-        "setattr",
-    ): "a class of the script gets all six comparisons",
     ("tf1/removed/python_2_names.py", "exec", "exec"): "execfile of Python 2 is this function",
     (
         "tf1/removed/modules.py",
@@ -131,56 +93,20 @@ ALLOWED = {
         "module.__spec__",
     ): "as in tf1/startup/sitecustomize.py",
     (
-        "tf1/removed/matplotlib_names.py",
-        "foreign attribute",
-        "canvas.tostring_rgb",
+        "compat/replacement.py",
+        "setattr",
+        "setattr",
+    ): "`tensorpack-lite run` and cpu_layout replace names of TensorFlow, which is their purpose; all do it here",
+    (
+        "tf1/removed/replacement.py",
+        "setattr",
+        "setattr",
     ): "the purpose of this package: classes get methods back that they have lost, only under the command",
-    ("tf1/removed/python_patches.py", "foreign attribute", "thread.isAlive"): "likewise",
-    ("tf1/removed/python_patches.py", "foreign attribute", "kind.sample"): "likewise",
-    (
-        "compat/value_names.py",
-        "patch",
-        "tf",
-    ): "`tensorpack-lite run` makes names of variables mean values; importing the library does not",
-    ("compat/value_names.py", "setattr", "setattr"): "likewise",
-    (
-        "compat/tf1_tensors.py",
-        "patch",
-        "tf",
-    ): "`tensorpack-lite run` gives TensorFlow's objects the behavior of TensorFlow 1",
-    ("compat/tf1_tensors.py", "setattr", "setattr"): "likewise",
-    (
-        "compat/tf1_names.py",
-        "setattr",
-        "setattr",
-    ): "`tensorpack-lite run` adds the private names of TensorFlow 1 that scripts import",
-    (
-        "compat/pretended_gpu.py",
-        "foreign attribute",
-        "_device_lib.list_local_devices",
-    ): "`tensorpack-lite run --pretend-gpu` lists GPUs that do not exist; this is its purpose",
-    ("compat/pretended_gpu.py", "foreign attribute", "_session.BaseSession.__init__"): "likewise",
-    (
-        "tf1/mnist_tutorial.py",
-        "patch",
-        "tensorflow",
-    ): "TensorFlow 1 had the package `examples`; set when a script imports it",
-    (
-        "tf1/view.py",
-        "setattr",
-        "setattr",
-    ): "a script that replaces a function of `tf` replaces it for the library, too",
-    ("contrib/keras.py", "foreign attribute", "inference._args"): "another callback of the same class",
     (
         "dataflow/failure.py",
         "foreign attribute",
         "named.__cause__",
     ): "an exception keeps the cause of its original",
-    (
-        "models/registry.py",
-        "foreign attribute",
-        "layer.__argscope_enabled__",
-    ): "layers carry the marks that tensorpack's carry",
     (
         "utils/old_names.py",
         "__new__",
@@ -191,12 +117,11 @@ ALLOWED = {
         "type()",
         "type",
     ): "a script's own class gets the old interface without an edit of the script",
-    ("tfutils/argscope.py", "foreign attribute", "wrapper.__argscope_enabled__"): "as in models/registry.py",
     (
-        "utils/argtools.py",
+        "tfutils/argscope.py",
         "foreign attribute",
-        "graph._tensorpack_lite_memoized",
-    ): "results live as long as the graph; a table with weak keys would keep graphs alive through their results",
+        "layer.__argscope_enabled__",
+    ): "layers carry the mark that tensorpack's carry",
 }
 
 FRAMES = {

@@ -73,6 +73,13 @@ class TestProcess:
         assert CPP in lines
         assert WARNING not in lines
 
+    @pytest.mark.parametrize("level", ["1", "2", "3"])
+    def test_no_information_for_a_user_who_wants_none(self, level):
+        """With a level from 1 on, nothing is shown that is only information, not even the message about oneDNN that ignores the level."""
+        lines = lines_of(TF_CPP_MIN_LOG_LEVEL=level)
+        assert "oneDNN" not in lines
+        assert "InitializeLog" not in lines
+
     @pytest.mark.parametrize("when", ["before", "after"])
     @pytest.mark.any_tensorflow
     def test_the_python_level_of_the_user(self, when):

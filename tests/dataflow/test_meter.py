@@ -14,7 +14,7 @@ from contextlib import suppress
 import pytest
 
 from tensorpack_lite.dataflow import meter as meters
-from tensorpack_lite.dataflow import part
+from tensorpack_lite.dataflow import part_timing as part
 from tensorpack_lite.dataflow.base import DataFlow, ProxyDataFlow, RNGDataFlow
 from tensorpack_lite.dataflow.batch import BatchData, BatchDataByShape
 from tensorpack_lite.dataflow.map_and_batch import MultiProcessMapAndBatchData

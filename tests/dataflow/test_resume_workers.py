@@ -230,7 +230,7 @@ class TestMaps:
 
         lines = []
         monkeypatch.setattr(parallel_map.logger, "info", lines.append)
-        standstill = parallel_map.Standstill("MultiProcessMapData", 2, 10)
+        standstill = parallel_map.IdleShare("MultiProcessMapData", 2, 10)
         standstill.add(0, 100.0)
         standstill.add(1, 1.0)
         assert [] == lines

@@ -34,6 +34,7 @@ SHORT = {
     "ptb_lstm.py": TWO_STEPS,
     "recompute.py": ["--recompute", "--blocks", "3", *TWO_STEPS],
     "resnet_cifar.py": ["--gpus", "2", *TWO_STEPS],
+    "time_budget.py": TWO_STEPS,
     "trainv1_digits.py": TWO_STEPS,
 }
 
@@ -112,6 +113,19 @@ def test_journey_output_is_in_the_readme(tmp_path):
     """The README quotes the output of the example exactly."""
     told = code_block_after((ROOT / "README.md").read_text(encoding="utf-8"), "00_journey.py")
     assert told.strip() == run("00_journey.py", [], tmp_path).strip()
+
+
+@pytest.mark.slow
+def test_the_budget_is_shared_by_trainings(tmp_path):
+    """The second training in a directory continues with the seconds of the first one; a spent budget ends training."""
+    first, second = (run("time_budget.py", TWO_STEPS, tmp_path) for _ in range(2))
+    assert "Training begins with epoch 1; 0.000 seconds were spent before." in first
+    spent = re.search(r"begins with epoch 2; (\S+) seconds were spent before", second).group(1)
+    before, after = (float(re.search(r"(\S+) of 60 seconds", text).group(1)) for text in (first, second))
+    assert 0 < float(spent) <= before < after
+    ended = run("time_budget.py", [*TWO_STEPS, "--seconds", "0"], tmp_path)
+    assert "the budget of seconds is spent" in ended
+    assert "After step 5," in ended
 
 
 @pytest.mark.slow

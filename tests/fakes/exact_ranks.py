@@ -97,7 +97,9 @@ class Note(Callback):
 def main(engine, directory, kind, number=0, step=0, ranks=""):
     np.random.seed(5)
     tf.set_random_seed(3)
-    trainer = {"collective": CollectiveTrainer, "horovod": HorovodTrainer}[engine](time_limit=60)
+    trainer = {"collective": CollectiveTrainer, "horovod": HorovodTrainer}[engine](
+        time_limit=float(os.environ.get("TIME_LIMIT", "60"))
+    )
     fix_rng_seed(3 + trainer.rank)
     if trainer.is_chief:
         logger.set_logger_dir(f"{directory}/log", action="k")

@@ -22,6 +22,7 @@ class FakeHorovod(types.ModuleType):
     Attributes:
         calls: the calls made while building the graph, with their options.
         sent: how often each broadcast of a variable has run.
+        has_mpi: whether it was built with MPI.
     """
 
     Average, Sum = "Average", "Sum"
@@ -40,7 +41,7 @@ class FakeHorovod(types.ModuleType):
             rank if local_rank is None else local_rank,
         )
         self._of_rank_0 = of_rank_0 or {}
-        self.calls, self.sent = [], {}
+        self.calls, self.sent, self.has_mpi = [], {}, False
 
     def init(self):
         self.calls.append(("init",))
@@ -59,6 +60,9 @@ class FakeHorovod(types.ModuleType):
 
     def mpi_enabled(self):
         return False
+
+    def mpi_built(self):
+        return self.has_mpi
 
     def allreduce(self, tensor, **options):
         """Reduce a tensor that is equal on all ranks."""
@@ -86,7 +90,7 @@ class FakeHorovod(types.ModuleType):
 class AgreeingRanks:
     """Replacement for a `RankWatch` whose other ranks have the same values as this one, and do not fail."""
 
-    def __init__(self, rank, size, address, time_limit, credentials):
+    def __init__(self, rank, size, address, time_limit, credentials, other_ports=()):
         self.place, self.address, self.time_limit, self.compared = (rank, size), address, time_limit, {}
         self.credentials = credentials
         self.failure = None

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -104,10 +105,9 @@ def main(number, args):
             [sys.executable, "-W", "ignore", *args], stdout=subprocess.PIPE, universal_newlines=True
         ) as here:
             for line in here.stdout:
-                _, _, asked = line.partition("port ")
+                asked = re.search(r"port (\d+) ([\w-]+)$", line)
                 if asked and number > 0:
-                    port, name = asked.split()
-                    print(name, connect(HERE, port), flush=True)
+                    print(asked.group(2), connect(HERE, asked.group(1)), flush=True)
                     number -= 1
                     if number == 0:
                         here.send_signal(signal.SIGTERM)

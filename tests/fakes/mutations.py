@@ -7,11 +7,11 @@ import random
 __all__ = ["mutate"]
 
 
-def mutate(content, seed):
-    """Damage some bytes. Return what was done, and the new content, which differs."""
+def mutate(content, seed, kinds=None):
+    """Damage some bytes, in one of the given ways or any. Return what was done, and the new content, which differs."""
     rng = random.Random(seed)
     while True:
-        kind = rng.choice(sorted(_KINDS))
+        kind = rng.choice(kinds or sorted(_KINDS))
         damaged = bytes(_KINDS[kind](bytearray(content), rng))
         if damaged != content:
             return kind, damaged

@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from contextlib import suppress
 
-from tensorpack_lite.ranks.authentication import Stranger, authenticate
+from tensorpack_lite.ranks.authentication import Credentials, Stranger, authenticate
 
 SECRET = "the secret of the tests"
 _NUM_HELD = 300  # connections that stay open at a time, silent or in the middle of a line
@@ -27,7 +27,7 @@ def record(secret=SECRET):
     """Return a challenge and the proof with which a rank was accepted by another hub."""
     here, there = socket.socketpair()
     with here, there:
-        stranger, sent = Stranger(there, "", secret.encode()), []
+        stranger, sent = Stranger(there, "", Credentials(secret).key), []
 
         def answer():
             while not stranger.is_proven:
@@ -37,7 +37,7 @@ def record(secret=SECRET):
 
         thread = threading.Thread(target=answer)
         thread.start()
-        authenticate(here, secret.encode())
+        authenticate(here, Credentials(secret).key)
         thread.join()
     return sent
 
@@ -93,7 +93,7 @@ class Attack:
         connection.sendall(os.urandom(self._random.randrange(1, 20_000)))
 
     def _send_half_a_greeting(self, connection):
-        connection.sendall(b"tensorpack_lite ranks 2 " + self._challenge[:20])
+        connection.sendall(b"tensorpack_lite ranks 3 " + self._challenge[:20])
         return True
 
     def _send_a_long_line(self, connection):
@@ -109,7 +109,7 @@ class Attack:
 
     def _replay(self, connection):
         connection.sendall(self._challenge + b"\n" + self._proof + b"\n" + greet(1))
-        connection.sendall(b"tensorpack_lite ranks 2 " + self._challenge + b"\n")
+        connection.sendall(b"tensorpack_lite ranks 3 " + self._challenge + b"\n")
 
     def _prove_a_wrong_secret(self, connection):
         connection.sendall(self._challenge + b"\n")

@@ -105,8 +105,8 @@ def test_a_second_sigterm_while_the_main_thread_is_busy():
     assert 143 == os.WEXITSTATUS(in_fork(get_two))
 
 
-def test_outside_the_main_thread():
-    """In another thread, no handler is installed, and `request` makes `check` raise Preempted."""
+def test_outside_the_main_thread(log_lines):
+    """In another thread, no handler is installed, which one log line says, and `request` makes `check` raise Preempted."""
     raised = []
 
     def train():
@@ -120,10 +120,12 @@ def test_outside_the_main_thread():
         except Preempted as error:
             raised.append(error)
 
-    thread = threading.Thread(target=train)
+    thread = threading.Thread(target=train, name="of Ray")
     thread.start()
     thread.join()
     assert 1 == len(raised)
+    told = "SIGTERM is not handled, because train() runs in the thread of Ray. Save regularly."
+    assert 1 == log_lines.count(told)
 
 
 def test_both_of_two_sigterms_count():

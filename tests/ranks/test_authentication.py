@@ -35,7 +35,12 @@ class TestAddresses:
         assert [True, True, False] == [
             one.admits(peer, "192.0.2.1") for peer in ("192.0.2.2", "192.0.2.3", "192.0.2.4")
         ]
-        assert "only from this machine and from 192.0.2.2 and from 192.0.2.3," in one.describe()
+        assert "Secret: none; only this machine, 192.0.2.2, 192.0.2.3 may connect." == one.describe()
+
+    def test_many_machines(self):
+        """The log line names the first machines of a large cluster, and the number of the others."""
+        one = Credentials("", [f"node{i}" for i in range(1000)])
+        assert "only this machine, node0, node1, node2, node3 and 996 more may connect" in one.describe()
 
     def test_a_machine_that_starts_later(self, monkeypatch):
         """A host name that cannot be resolved yet is looked up again after a while, not for every connection."""

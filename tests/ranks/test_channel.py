@@ -419,6 +419,6 @@ class TestOneTrainingAfterTheOther:
         with ThreadPoolExecutor(2) as pool:
             begun = [pool.submit(end_and_begin), pool.submit(RankChannel, 1, 2, address, 10.0)]
             channels = [each.result() for each in begun]
-        assert hello[0].startswith(b"tensorpack_lite ranks 2 ")
+        assert hello[0].startswith(b"tensorpack_lite ranks 3 ")
         assert [["a", "a"]] * 2 == together(channels, lambda c: c.all_gather("still", "a"))
         together(channels, RankChannel.close)

@@ -7,13 +7,12 @@ import socket
 
 import pytest
 
-from tensorpack_lite.ranks.cluster import Cluster, free_ports
+from tensorpack_lite.ranks.cluster import Cluster, format_address, free_ports, parse_address
 
 
 @pytest.fixture
 def cluster(monkeypatch):
     """Function: read a cluster and a task from the environment."""
-    monkeypatch.delenv("TENSORPACK_RANKS_ADDRESS", raising=False)
 
     def read(jobs, job="worker", index=0, **more):
         config = {"cluster": jobs, "task": {"type": job, "index": index}, **more}
@@ -41,12 +40,15 @@ class TestCluster:
         assert (2, ["a:1", "b:1", "c:1"]) == (second.rank, second.addresses)
         assert "/job:chief/replica:0/task:0" == second.leader
 
-    def test_watch_address(self, cluster, monkeypatch):
-        """The channel uses the first port of the chief's host that no task has, or the address in the environment."""
-        found = cluster({"worker": TWO_HOSTS})
-        assert ("a", 2224) == found.watch_address
-        monkeypatch.setenv("TENSORPACK_RANKS_ADDRESS", "c:99")
-        assert ("c", 99) == found.watch_address
+    def test_watch_address(self, cluster):
+        """The channel uses the first port of the chief's host that no task has."""
+        assert ("a", 2224) == cluster({"worker": TWO_HOSTS}).watch_address
+
+    def test_ipv6(self, cluster):
+        """An IPv6 address is written in brackets, which its host does not contain."""
+        found = cluster({"worker": ["[fd00::1]:2222", "[fd00::2]:2222"]}, index=1)
+        assert ["fd00::1", "fd00::2"] == found.hosts
+        assert ("fd00::1", 2223) == found.watch_address
 
     @pytest.mark.parametrize("text", ["", "  ", "{}", '{"task": {"type": "worker", "index": 0}}'])
     def test_no_cluster(self, monkeypatch, text):
@@ -59,7 +61,8 @@ class TestCluster:
         [
             ({"worker": ["a:1"], "ps": ["b:1"]}, 0, r"expected only chief and worker, got \['ps'\]"),
             ({"worker": ["a:1"]}, 1, "the task worker 1 is not in the cluster"),
-            ({"worker": ["a"]}, 0, "expected an address host:port, got 'a'"),
+            ({"worker": ["a"]}, 0, "expected an address host:port or .*, got 'a'"),
+            ({"worker": ["fd00::1:2222"]}, 0, r"or \[IPv6 address\]:port, got 'fd00::1:2222'"),
             ({"worker": ["a:1"], "chief": ["b:1", "c:1"]}, 0, "at most one chief"),
         ],
     )
@@ -73,6 +76,12 @@ class TestCluster:
         monkeypatch.setenv("TF_CONFIG", "{worker: a:1}")
         with pytest.raises(ValueError, match="TF_CONFIG: cannot be parsed"):
             Cluster.from_environment()
+
+
+def test_addresses():
+    """An address that is formatted is parsed to the same host and port."""
+    for address in ("a", 1), ("10.0.0.1", 2222), ("fd00::1", 65535):
+        assert address == parse_address(format_address(*address))
 
 
 def test_free_ports():

@@ -86,6 +86,47 @@ class TestFaults(RanksThatFail):
         assert 0 != first.code
         assert 0 != second.code
 
+    @pytest.mark.any_tensorflow
+    def test_a_port_that_a_firewall_blocks(self, tmp_path):
+        """Before the first step, a rank whose neighbor's server cannot be reached is an error on all ranks, which names both."""
+        ports = free_ports(2)
+        cluster = {
+            "worker": [f"127.0.0.1:{ports[0]}", f"192.0.2.1:{ports[1]}"]
+        }  # no machine has the second address
+        places = [
+            json.dumps({"cluster": cluster, "task": {"type": "worker", "index": rank}}) for rank in range(2)
+        ]
+        ranks = [start(SCRIPT, "collective", tmp_path, "", "6", TF_CONFIG=place) for place in places]
+        ended = [wait(rank) for rank in ranks]
+        assert [128, 128] == [each.code for each in ended], ended[0].err + ended[1].err
+        for each in ended:
+            assert f"Rank 0 cannot reach rank 1 at 192.0.2.1:{ports[1]}: " in each.err
+        assert "Start epoch" not in ended[0].out + ended[1].out
+
+
+@pytest.mark.slow
+@pytest.mark.any_tensorflow
+class TestWithoutTfConfig:
+    def test_ranks_of_torchrun(self, trained, tmp_path):
+        """Ranks that only know where rank 0 is train as those of the launcher, to the same weights, byte for byte."""
+        if trained.size != 2:
+            pytest.skip("one size is enough")
+        port = str(free_ports(1)[0])
+        names = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        ranks = [
+            start(SCRIPT, "collective", tmp_path, RANK=f"{rank}", LOCAL_RANK=f"{rank}", **names)
+            for rank in range(2)
+        ]
+        ended = [wait(rank) for rank in ranks]
+        assert [0, 0] == [each.code for each in ended], ended[0].err + ended[1].err
+        told = f"started by torchrun. Rank 0: 127.0.0.1, port {port}. Secret: none; only this machine may connect."
+        assert all(f"Rank {rank} of 2 (local {rank} of 2) on " in each.out for rank, each in enumerate(ended))
+        assert all(told in each.out for each in ended)
+        for rank in range(2):
+            found, wanted = weights(tmp_path, rank, 2), trained.weights(rank)
+            assert sorted(wanted) == sorted(found)
+            assert [] == [name for name in wanted if not np.array_equal(found[name], wanted[name])]
+
 
 def config(ports, index):
     """Return the TF_CONFIG of one of several local workers."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 
 import pytest
 from fakes.models import Mean, threes
@@ -132,6 +133,15 @@ class TestAutoResume:
     def test_empty_dir(self, log_dir):
         """In an empty directory, training starts from the beginning."""
         assert 1 == self.config().starting_epoch
+
+    @pytest.mark.parametrize("count", ["0", "2"])
+    def test_a_restarted_job_without_a_checkpoint(self, log_dir, monkeypatch, log_lines, count):
+        """If the launcher says that this is a restart, an empty directory is a warning with its name and that of the machine."""
+        monkeypatch.setenv("SLURM_RESTART_COUNT", count)
+        assert 1 == self.config().starting_epoch
+        told = [line for line in log_lines if line.startswith("This is restart 2 of the job")]
+        assert (count == "2") == bool(told)
+        assert all(f"{log_dir} on {socket.gethostname()} has no checkpoint" in line for line in told)
 
     def test_resumes(self, log_dir):
         """The next training starts after the last epoch, restores the last checkpoint, and continues stats.json."""

@@ -13,11 +13,11 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.diagnostics.hangs.watch import HangWatch
 from tensorpack_lite.diagnostics.lint.lint import Lint
 from tensorpack_lite.diagnostics.manifest.model_graph import ModelGraph
-from tensorpack_lite.diagnostics.rehearsal.rehearsed import Rehearsal
+from tensorpack_lite.diagnostics.rehearsal.extension import Rehearsal
 from tensorpack_lite.loop.extension import Extension
 from tensorpack_lite.loop.trainer import LoopTrainer
 from tensorpack_lite.train.config import AutoResumeTrainConfig
-from tensorpack_lite.train.defaults import DEFAULT_EXTENSIONS
+from tensorpack_lite.train.defaults import DEFAULT_EXTENSIONS, ListVariables
 from tensorpack_lite.train.directory_lock import DirectoryLock
 from tensorpack_lite.train.exact.extension import ExactTraining
 from tensorpack_lite.train.exact.total_batch import TotalBatch
@@ -177,7 +177,17 @@ def test_state(log_dir):
 
 def test_the_default_extensions():
     """The order is fixed: exact resume before signals, the lock before files are written, and the command's request before lint."""
-    expected = [ExactTraining, TotalBatch, Signals, DirectoryLock, ModelGraph, Rehearsal, Lint, HangWatch]
+    expected = [
+        ExactTraining,
+        TotalBatch,
+        Signals,
+        DirectoryLock,
+        ModelGraph,
+        Rehearsal,
+        Lint,
+        HangWatch,
+        ListVariables,
+    ]
     assert expected == [type(one) for one in DEFAULT_EXTENSIONS()]
 
 

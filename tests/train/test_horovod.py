@@ -233,8 +233,7 @@ class TestMeetingPlace:
     def test_given(self, monkeypatch):
         """TENSORPACK_RANKS_ADDRESS is the address of the ranks' channel."""
         monkeypatch.setenv("TENSORPACK_RANKS_ADDRESS", "host:12")
-        assert ("host", 12) == horovod._find_meeting(1, 1.0)[0]
-        assert ("host", 12) == horovod._hear_meeting(FakeHorovod(2))[0]
+        assert ("host", 12) == horovod._hear_meeting(FakeHorovod(2)).address
 
     @pytest.fixture
     def store(self, monkeypatch):
@@ -248,20 +247,20 @@ class TestMeetingPlace:
 
     def test_through_the_store(self, store):
         """Rank 0 stores the address and the others read it; a second training uses the same one."""
-        first, second, again = [horovod._find_meeting(rank, 1.0) for rank in (0, 1, 0)]
+        first, second, again = [horovod._ask_store(rank, 1.0) for rank in (0, 1, 0)]
         assert "127.0.0.1" == first[0][0]
         assert first[0] == second[0] == again[0]
 
     def test_a_secret_through_the_store(self, store):
         """Without a secret in the environment, rank 0 makes one and stores it with the address."""
-        first, second = [horovod._find_meeting(rank, 1.0)[1].secret for rank in (0, 1)]
+        first, second = [horovod._ask_store(rank, 1.0).credentials.secret for rank in (0, 1)]
         assert 64 == len(first)
         assert first == second
 
     def test_the_job_s_secret_stays_out_of_the_store(self, store, monkeypatch):
         """A secret of the environment is not written to the store, which any process can read."""
         monkeypatch.setenv("TENSORPACK_LITE_SECRET", "a secret of the job")
-        first, second = [horovod._find_meeting(rank, 1.0)[1].secret for rank in (0, 1)]
+        first, second = [horovod._ask_store(rank, 1.0).credentials.secret for rank in (0, 1)]
         assert b"a secret of the job" == first == second
         assert "secret" not in store.get("ranks_address")
         assert [] == store.get("ranks_address").split()[1:]
@@ -269,20 +268,20 @@ class TestMeetingPlace:
     def test_rank_0_does_not_come(self, store):
         """The others say so."""
         with pytest.raises(RankError, match="Rank 1 waited for rank 0, which did not start within 0.1 s"):
-            horovod._find_meeting(1, 0.1)
+            horovod._ask_store(1, 0.1)
 
     def test_an_unreachable_store(self, store, monkeypatch):
         """If the rendezvous server cannot be reached, the error names its address."""
         port = str(free_ports(1)[0])
         monkeypatch.setenv("HOROVOD_GLOO_RENDEZVOUS_PORT", port)
         with pytest.raises(RankError, match=f"Rank 1 cannot reach the rendezvous server .* 127.0.0.1:{port}"):
-            horovod._find_meeting(1, 1.0)
+            horovod._ask_store(1, 1.0)
 
     def test_without_a_store(self, use):
         """Rank 0 tells it through Horovod."""
         told = b"10.0.0.1:77 the secret of rank 0".ljust(400)
         use(2, 1, of_rank_0={"ranks_address": np.frombuffer(told, "uint8")})
-        assert horovod._find_meeting(1, 1.0) is None
+        assert horovod._ask_store(1, 1.0) is None
         ranks = HorovodTrainer().ranks
         assert (("10.0.0.1", 77), b"the secret of rank 0") == (ranks.address, ranks.credentials.secret)
 
@@ -294,6 +293,77 @@ class TestMeetingPlace:
         os.environ["TENSORPACK_RANKS_ADDRESS"] = "host:12"
         assert ("host", 12) == HorovodTrainer().ranks.address
         assert [("init",)] == hvd.calls
+
+
+class TestLaunchersOfOthers:
+    """Places that other launchers than Horovod's give."""
+
+    @pytest.fixture
+    def srun(self, use, monkeypatch):
+        """Function: install a fake Horovod in a process of srun."""
+
+        def start(*args):
+            for name in ("TF_CONFIG", "TENSORPACK_LITE_SECRET"):
+                monkeypatch.delenv(name, raising=False)
+            step = {
+                "PROCID": "1",
+                "STEP_ID": "0",
+                "STEP_NUM_TASKS": "2",
+                "JOB_ID": "7",
+                "STEP_NODELIST": "node[6-7]",
+            }
+            os.environ.update({f"SLURM_{name}": text for name, text in step.items()})
+            return use(*args)
+
+        return start
+
+    def test_the_ranks_meet_first(self, srun):
+        """Ranks of srun meet before Horovod starts, at the first node of the step."""
+        hvd = srun(2, 1)
+        hvd.has_mpi = True
+        trainer = HorovodTrainer()
+        assert ("node6", (1, 2)) == (trainer.ranks.address[0], trainer.ranks.place)
+        assert [("init",)] == hvd.calls
+
+    def test_without_mpi(self, srun):
+        """Without MPI, rank 0 serves Gloo's rendezvous to the ranks that have met, and Horovod finds its place in the environment."""
+        hvd = srun(2, 1)
+        seen, init = [], hvd.init
+        hvd.init = lambda: (seen.append(os.environ.get("HOROVOD_RANK")), init())
+        served = {"HOROVOD_RANK": "1", "HOROVOD_SIZE": "2", "HOROVOD_CONTROLLER": "gloo"}
+        with mock.patch.object(horovod, "serve_gloo", return_value=(served, None)) as serve:
+            ranks = HorovodTrainer().ranks
+        serve.assert_called_once_with(ranks.channel)
+        assert ["1"] == seen
+
+    def test_horovod_sees_another_size(self, srun):
+        """If Horovod does not see the ranks that srun has started, the error says what is wrong and names CollectiveTrainer."""
+        srun(1, 0).has_mpi = True
+        told = "srun started 2 ranks, and Horovod sees 1: it was built without MPI.*Use CollectiveTrainer"
+        with pytest.raises(RankError, match=told):
+            HorovodTrainer()
+
+    def test_mpirun(self, use):
+        """Under mpirun, Horovod with MPI tells the others where they meet; without MPI, they meet first."""
+        hvd = use(2, 1, of_rank_0={"ranks_address": np.frombuffer(b"10.0.0.1:77 ".ljust(400), "uint8")})
+        names = {"RANK": "1", "SIZE": "2", "LOCAL_RANK": "1", "LOCAL_SIZE": "2"}
+        os.environ.update({f"OMPI_COMM_WORLD_{name}": text for name, text in names.items()})
+        hvd.has_mpi = True
+        assert ("10.0.0.1", 77) == HorovodTrainer().ranks.address
+        hvd.has_mpi = False
+        with mock.patch.object(horovod, "serve_gloo", return_value=({}, None)):
+            trainer = HorovodTrainer()
+        assert "127.0.0.1" == trainer.ranks.address[0]
+
+    def test_tf_config_disagrees(self, use):
+        """TF_CONFIG and Horovod's variables that disagree are a ValueError."""
+        use(2, 1)
+        cluster = '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'
+        os.environ.update({"TF_CONFIG": cluster, "HOROVOD_RANK": "1", "HOROVOD_SIZE": "2"})
+        with pytest.raises(
+            ValueError, match=r"TF_CONFIG and HOROVOD_RANK disagree \(rank 0 of 2, and 1 of 2\)"
+        ):
+            HorovodTrainer()
 
 
 class TestTheEnd:

@@ -49,7 +49,7 @@ ENGINES = {
     "Open MPI": lambda rank: {"OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": "2"},
     "MPICH": lambda rank: {"PMI_RANK": str(rank), "PMI_SIZE": "2"},
     "SLURM": slurm,
-    "torchrun": lambda rank: {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"},
+    "torchrun": lambda rank: {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "1"},
 }
 
 
@@ -120,6 +120,7 @@ def test_the_log_of_a_running_training(directory, monkeypatch):
     from tensorpack_lite.utils import logger
 
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "1")
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
     logger.set_logger_dir(str(directory), "d")
     logger.reset()
     assert read(directory / "log-rank1.log").startswith(OLD_LINE)
@@ -158,6 +159,7 @@ def test_the_error_is_that_of_the_chief(directory, monkeypatch):
     from tensorpack_lite.utils import logger
 
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "1")
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
     logger.set_logger_dir(str(directory), "q")
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "0")
     with pytest.raises(OSError, match="contains files"):
@@ -169,6 +171,7 @@ def test_processes_that_train_separately(directory, monkeypatch):
     from tensorpack_lite.utils import logger
 
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "1")
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
     monkeypatch.setenv("TENSORPACK_RANKS_SIZE", "1")
     logger.set_logger_dir(str(directory), "d")
     assert ["log.log", "thesis.tex"] == sorted(os.listdir(str(directory)))

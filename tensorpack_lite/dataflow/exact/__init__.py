@@ -8,7 +8,3 @@ Exact resume of DataFlows: their positions, and the stages that need more than a
 `position` has the methods of every DataFlow that concern its position, and `recording` keeps the position of one stage.
 `tape` numbers the datapoints of stages that hold some of them back. `parallel_map` and `runner` are for stages with workers.
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []

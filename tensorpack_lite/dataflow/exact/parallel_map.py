@@ -30,7 +30,7 @@ from ..map_engine import WorkerPool
 from .recording import State
 from .tape import Numbered, Tape
 
-__all__ = ["ExactPool", "InArrival", "InOrder", "SeededFunction", "Standstill", "global_states", "with_seed"]
+__all__ = ["ExactPool", "IdleShare", "InArrival", "InOrder", "SeededFunction", "global_states", "with_seed"]
 
 _NUM_PROBES = 100
 _MIN_STANDSTILL = 0.05
@@ -148,7 +148,7 @@ class InOrder:
         return any(self._arrived)
 
 
-class Standstill:
+class IdleShare:
     """
     The share of time in which workers had nothing to do because results wait for an earlier one.
 

@@ -5,7 +5,3 @@ File formats of datapoints.
 **Out:** files that are complete or absent; datapoints, read without running code from the files.
 **Next:** dataflow, whose `serialize.py` and `format.py` have the classes that users call.
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []

@@ -6,7 +6,3 @@ Transport of datapoints between machines: ZMQ sockets, authentication and the me
 pickle.
 **Next:** dataflow, whose `remote.py` has the functions that users call.
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []

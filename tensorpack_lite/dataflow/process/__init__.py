@@ -10,7 +10,3 @@ datapoints into it. `channel` carries datapoints one way between two processes. 
 worker process, and `group` starts workers and receives from them. Nothing here has a name in the file system, so
 no files are left behind, however a process ends. ZMQ is used only between machines: see `dataflow/remote.py`.
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []

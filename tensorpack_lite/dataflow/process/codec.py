@@ -18,18 +18,18 @@ import numpy as np
 
 from .slots import aligned
 
-__all__ = ["Encoded", "Stack", "are_alike", "decode", "encode", "may_stay_in_place", "write_arrays"]
+__all__ = ["Encoded", "Stacked", "are_alike", "decode", "encode", "may_stay_in_place", "write_arrays"]
 
 _OUT_OF_BAND = 4096  # bytes; smaller arrays are cheaper inside the pickle
 _IN_PLACE = 32 << 10  # bytes; larger arrays are cheaper in place than in a column
 _JOINED = 4096  # bytes; joining smaller arrays as bytes is three times as fast as np.concatenate, despite one more copy
 _COLUMNS, _OBJECTS = b"C", b"O"
 
-Place = Tuple[int, np.dtype, Tuple[int, ...]]  # offset in bytes, dtype, shape
+MemoryPlace = Tuple[int, np.dtype, Tuple[int, ...]]  # offset in bytes, dtype, shape
 Source = Union[np.ndarray, List[np.ndarray]]  # one array, or arrays to stack
 
 
-class Stack(List[np.ndarray]):
+class Stacked(List[np.ndarray]):
     """
     List of arrays of one dtype and shape that arrive as one array, stacked on a new first axis.
 
@@ -134,7 +134,7 @@ def _write_stack(arrays: list[np.ndarray], offset: int, memory: np.ndarray) -> N
     np.concatenate(arrays, out=stack)
 
 
-def _array_at(memory: np.ndarray, place: Place) -> np.ndarray:
+def _array_at(memory: np.ndarray, place: MemoryPlace) -> np.ndarray:
     offset, dtype, shape = place
     return np.ndarray(shape, dtype, memory, offset)
 
@@ -155,7 +155,7 @@ def _encode_columns(datapoints: list[Any]) -> Encoded | None:
             return None
         rows = [datapoint.values() for datapoint in datapoints]
 
-    columns: list[Any] = []  # (Place, None), or (None, values to pickle)
+    columns: list[Any] = []  # (MemoryPlace, None), or (None, values to pickle)
     arrays: list[tuple[int, Source]] = []
     end = 0
     for values in zip(*rows):
@@ -206,8 +206,8 @@ class _ArrayPickler(ForkingPickler):
         self.end = 0
         self._known: dict[int, Any] = {}
 
-    def persistent_id(self, obj: Any) -> tuple[Place, bool] | None:
-        if type(obj) is Stack:
+    def persistent_id(self, obj: Any) -> tuple[MemoryPlace, bool] | None:
+        if type(obj) is Stacked:
             first = obj[0]
             return self._leave_out(obj, first.dtype, (len(obj), *first.shape), len(obj) * first.nbytes), False
         if type(obj) is not np.ndarray or obj.nbytes < _OUT_OF_BAND or obj.dtype.hasobject:
@@ -220,7 +220,9 @@ class _ArrayPickler(ForkingPickler):
             self._known[id(obj)] = known
         return known
 
-    def _leave_out(self, source: Source, dtype: np.dtype, shape: tuple[int, ...], num_bytes: int) -> Place:
+    def _leave_out(
+        self, source: Source, dtype: np.dtype, shape: tuple[int, ...], num_bytes: int
+    ) -> MemoryPlace:
         offset = aligned(self.end)
         self.arrays.append((offset, source))
         self.end = offset + num_bytes
@@ -236,7 +238,7 @@ class _ArrayUnpickler(pickle.Unpickler):
         self._copy = copy
         self._arrays: dict[int, np.ndarray] = {}
 
-    def persistent_load(self, pid: tuple[Place, bool]) -> np.ndarray:
+    def persistent_load(self, pid: tuple[MemoryPlace, bool]) -> np.ndarray:
         place, transposed = pid
         array = self._arrays.get(place[0])
         if array is None:

@@ -8,6 +8,6 @@ Checks of a DataFlow: its length, datapoints, determinism, pickling and memory, 
 
 from __future__ import annotations
 
-from .examine import Finding, Report, examine
+from .examine import DataReport, Finding, examine
 
-__all__ = ["Finding", "Report", "examine"]
+__all__ = ["DataReport", "Finding", "examine"]

@@ -2,7 +2,7 @@
 Checks of a pipeline: whether it works as the rest of the library expects, and which stage limits its speed.
 
 In:  a function that builds a DataFlow.
-Out: a `Report` with a finding for each check and the speed of each stage.
+Out: a `DataReport` with a finding for each check and the speed of each stage.
 
 `python -m tensorpack_lite data-check module:function` prints the report.
 """
@@ -30,7 +30,7 @@ from .remarks import Remark
 from .stage_speed import PipelineSpeed, count_pass, measure_stages, num_workers, take, walk
 from .values import ValueRules
 
-__all__ = ["BROKEN", "NOT_CHECKED", "OK", "WARNING", "Finding", "Report", "examine"]
+__all__ = ["BROKEN", "NOT_CHECKED", "OK", "WARNING", "DataReport", "Finding", "examine"]
 
 OK, WARNING, BROKEN, NOT_CHECKED = "ok", "warning", "BROKEN", "not checked"
 
@@ -58,7 +58,7 @@ class Finding:
 
 
 @dataclass
-class Report:
+class DataReport:
     """
     Results for a pipeline.
 
@@ -80,12 +80,14 @@ class Report:
         findings = {finding.check: finding for finding in self.findings}
         if check not in findings:
             raise KeyError(
-                f"Report: the check {check!r} did not run (expected one of {', '.join(findings)})."
+                f"DataReport: the check {check!r} did not run (expected one of {', '.join(findings)})."
             )
         return findings[check]
 
 
-def examine(build: Callable[[], DataFlow], seconds: float = 3.0, size: int = 2000, seed: int = 7) -> Report:
+def examine(
+    build: Callable[[], DataFlow], seconds: float = 3.0, size: int = 2000, seed: int = 7
+) -> DataReport:
     """
     Build a pipeline several times, run it, and report the results of all checks.
 
@@ -114,7 +116,7 @@ def examine(build: Callable[[], DataFlow], seconds: float = 3.0, size: int = 200
         raise ValueError(
             f"examine: a limit is out of range (expected seconds > 0 and size >= 1, got {seconds} and {size})."
         )
-    doctor, report = _Doctor(build, seconds, size, seed), Report()
+    doctor, report = _Doctor(build, seconds, size, seed), DataReport()
     checks: dict[str, Callable[[], tuple[str, str]]] = {
         "first datapoint": doctor.first_datapoint,
         "length": doctor.length,

@@ -19,7 +19,7 @@ from ...utils.process_state import describe_trouble
 from ...utils.stacks import Line, describe_place, format_stacks, is_in_lock, lines_of
 from .wait_graph import find_chain
 
-__all__ = ["Report", "kind_of_place", "make_report", "stack_of"]
+__all__ = ["HangReport", "kind_of_place", "make_report", "stack_of"]
 
 _FOR_ROOM, _ENDED = STATE_WORDS[WAITS_FOR_ROOM], STATE_WORDS[ENDED]
 _SESSION, _FEED = os.path.join("python", "client", "session.py"), os.path.join("input_source", "feed.py")
@@ -30,7 +30,7 @@ _PY_FUNC = "script_ops.py"
 _MAX_THREADS = 4
 
 
-class Report(NamedTuple):
+class HangReport(NamedTuple):
     """
     Description of the place where a training stands.
 
@@ -45,7 +45,7 @@ class Report(NamedTuple):
     pids: list[int]
 
 
-def make_report(trainer: Any, main: threading.Thread) -> Report:
+def make_report(trainer: Any, main: threading.Thread) -> HangReport:
     """
     Describe where a training stands. Any thread of its process may call it.
 
@@ -70,7 +70,7 @@ def make_report(trainer: Any, main: threading.Thread) -> Report:
     lines += _threads_in_locks(main) if is_in_lock(stack) else []
     shortage = describe_shortage()
     lines += [f"  {shortage}"] if shortage else []
-    return Report("\n".join(lines), "\n\n".join(stacks), pids)
+    return HangReport("\n".join(lines), "\n\n".join(stacks), pids)
 
 
 def kind_of_place(trainer: Any) -> str:

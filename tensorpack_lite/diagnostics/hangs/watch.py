@@ -20,7 +20,7 @@ from ...utils.errors import DamagedFileError
 from ...utils.manifest_file import FILENAME, read_manifest
 from ...utils.notes import write_note
 from ...utils.process_state import catches_signal, count_running_threads
-from .hang_report import Report, kind_of_place, make_report, stack_of
+from .hang_report import HangReport, kind_of_place, make_report, stack_of
 from .native_stacks import native_stacks
 from .stack_alarm import StackAlarm
 from .where_socket import answer, listen
@@ -301,7 +301,7 @@ def _make_alarm() -> StackAlarm | None:
         return None
 
 
-def _say(text: str, path: str | None = None, report: Report | None = None, **values: Any) -> None:
+def _say(text: str, path: str | None = None, report: HangReport | None = None, **values: Any) -> None:
     """
     Write to the log and, for a report, to a file and the notes.
 

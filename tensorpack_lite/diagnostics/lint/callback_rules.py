@@ -16,7 +16,7 @@ from ...tfutils.common import get_op_tensor_name
 from ..data_check.remarks import Remark
 from ..data_check.stage_speed import walk
 from .graph_view import remark_on
-from .training import Training, find_dataflow
+from .training import ExaminedTraining, find_dataflow
 
 __all__ = ["length_of_epoch", "order_of_savers", "parameter_without_effect"]
 
@@ -27,7 +27,7 @@ _READS = {"Identity", "ReadVariableOp", "Cast"}
 _HARMLESS = _READS | {"ScalarSummary", "HistogramSummary", "MergeSummary", "SaveV2"}
 
 
-def parameter_without_effect(training: Training) -> Iterator[Remark]:
+def parameter_without_effect(training: ExaminedTraining) -> Iterator[Remark]:
     """
     G04: a callback sets a variable that no training step reads, such as a learning rate that the optimizer does not use.
 
@@ -51,7 +51,7 @@ def parameter_without_effect(training: Training) -> Iterator[Remark]:
         yield remark_on("G04", variable, text, "Give the variable, not its initial value, to the optimizer.")
 
 
-def order_of_savers(training: Training) -> Iterator[Remark]:
+def order_of_savers(training: ExaminedTraining) -> Iterator[Remark]:
     """
     G14: a `MinSaver`, `MaxSaver` or `TopKSaver` before the `ModelSaver`, or before what reports its statistic.
 
@@ -104,7 +104,7 @@ def _results(inf: Any) -> list[str]:
     return []
 
 
-def length_of_epoch(training: Training) -> Iterator[Remark]:
+def length_of_epoch(training: ExaminedTraining) -> Iterator[Remark]:
     """
     G15: an epoch was meant to be a pass over the data, and is not; or a shuffle buffer holds the data several times.
 
@@ -136,7 +136,7 @@ def length_of_epoch(training: Training) -> Iterator[Remark]:
                 yield from _large_buffer(training, stage)
 
 
-def _steps_are_samples(training: Training, stage: BatchData) -> Iterator[Remark]:
+def _steps_are_samples(training: ExaminedTraining, stage: BatchData) -> Iterator[Remark]:
     steps, num_towers = training.steps_per_epoch, len(training.towers)
     if steps != training.length_of(stage.ds) or steps < stage.batch_size:
         return
@@ -146,7 +146,7 @@ def _steps_are_samples(training: Training, stage: BatchData) -> Iterator[Remark]
     yield Remark("G15", type(stage).__name__, text, advice)
 
 
-def _large_buffer(training: Training, stage: LocallyShuffleData) -> Iterator[Remark]:
+def _large_buffer(training: ExaminedTraining, stage: LocallyShuffleData) -> Iterator[Remark]:
     length = training.length_of(stage.ds)
     if length is not None and stage.buffer_size >= 2 * length:
         passes = f"{stage.buffer_size / length:.1f} passes of {length} datapoints"

@@ -20,7 +20,7 @@ from ..data_check.remarks import Remark
 from ..data_check.repeats import MAX_SAMPLES, CommonSamples, RepeatedSamples, sample_digests
 from .graph_view import trace_back
 from .losses import find_cross_entropies
-from .training import Training, find_dataflow
+from .training import ExaminedTraining, find_dataflow
 
 __all__ = ["examine_first", "watch_data"]
 
@@ -28,7 +28,7 @@ _NUM_FIRST = 2  # datapoints whose values are examined
 
 
 def watch_data(
-    training: Training, ignore: Sequence[str], report: Callable[[Sequence[Remark], bool], None]
+    training: ExaminedTraining, ignore: Sequence[str], report: Callable[[Sequence[Remark], bool], None]
 ) -> None:
     """
     Examine the datapoints of a training as they pass by. They are neither read twice nor changed.
@@ -171,7 +171,7 @@ class _ValidationWatch:
         return any(not one.is_done for one in self._common.values())
 
 
-def _find_labels(training: Training) -> dict[str, int]:
+def _find_labels(training: ExaminedTraining) -> dict[str, int]:
     """Return the number of classes for each input [N] that is used as the labels of a sparse cross entropy."""
     if not training.towers:
         return {}

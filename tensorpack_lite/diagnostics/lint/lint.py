@@ -15,7 +15,7 @@ from ..data_check.remarks import Remark, join_remarks, show_remarks
 from .data import examine_first, watch_data
 from .rules import GRAPH_RULES, RULE_IDS
 from .step_rules import first_cost, judged_terms, train_on_one_batch
-from .training import Training
+from .training import ExaminedTraining
 
 __all__ = ["Lint", "check_lint", "lint_only", "lint_training", "report"]
 
@@ -79,7 +79,7 @@ def lint_training(
     Raises:
         RuntimeError: `mode` is "error", and there is a remark.
     """
-    training = Training(trainer, session_init, steps_per_epoch)
+    training = ExaminedTraining(trainer, session_init, steps_per_epoch)
     remarks = _apply_rules(training, ignore)
     report(remarks, mode)
     watch_data(training, ignore, lambda found, is_early: report(found, mode if is_early else "warn"))
@@ -87,7 +87,7 @@ def lint_training(
     return remarks
 
 
-def _watch_first_step(training: Training, mode: str, ignore: Sequence[str]) -> None:
+def _watch_first_step(training: ExaminedTraining, mode: str, ignore: Sequence[str]) -> None:
     """Apply the rules T01 and T02 after the first step. The progress bar, which shows the cost then, calls them."""
     judged = [] if "T01" in ignore else _attempt(judged_terms, training)
     is_deep = mode == "deep" and "T02" not in ignore
@@ -118,7 +118,7 @@ def lint_only(trainer: Any, session_init: SessionInit, steps_per_epoch: int) -> 
     if not trainer.is_chief:
         return False
     _, ignore = check_lint(trainer.__class__.__name__, trainer.lint, trainer.lint_ignore)
-    training = Training(trainer, session_init, steps_per_epoch)
+    training = ExaminedTraining(trainer, session_init, steps_per_epoch)
     found = _apply_rules(training, ignore)
     watch_data(training, ignore, lambda remarks, _: found.extend(remarks))
     for source in training.sources:
@@ -127,7 +127,7 @@ def lint_only(trainer: Any, session_init: SessionInit, steps_per_epoch: int) -> 
     return bool(found)
 
 
-def _apply_rules(training: Training, ignore: Sequence[str]) -> list[Remark]:
+def _apply_rules(training: ExaminedTraining, ignore: Sequence[str]) -> list[Remark]:
     remarks = [remark for rule in GRAPH_RULES for remark in _attempt(rule, training)]
     return join_remarks(remark for remark in remarks if remark.rule not in ignore)
 

@@ -9,7 +9,7 @@ from ...compat import tfv1 as tf
 from ..data_check.remarks import Remark
 from .graph_view import place_of, remark_on, trace_back
 from .losses import find_cross_entropies, find_terms
-from .training import Training
+from .training import ExaminedTraining
 
 __all__ = [
     "cost_without_inputs",
@@ -28,7 +28,7 @@ _SGD = ("ApplyGradientDescent", "ApplyMomentum", "ResourceApplyGradientDescent",
 _RATE_OF_MEANS = 0.1  # a rate that is usual for the mean over a batch, and too large for a sum
 
 
-def variable_without_gradient(training: Training) -> Iterator[Remark]:
+def variable_without_gradient(training: ExaminedTraining) -> Iterator[Remark]:
     """
     G01: a trainable variable that nothing updates, because the cost does not depend on it, or only without a gradient.
 
@@ -57,7 +57,7 @@ def variable_without_gradient(training: Training) -> Iterator[Remark]:
             yield remark_on("G01", variable, text, advice)
 
 
-def _find_block(training: Training, reads: list[Any]) -> Any:
+def _find_block(training: ExaminedTraining, reads: list[Any]) -> Any:
     """
     Return the operation without gradient that is on each way to the cost.
 
@@ -81,7 +81,7 @@ def _has_gradient(op: Any) -> bool:
     return not kinds or not all(kind.is_integer or kind.is_bool for kind in kinds)
 
 
-def cost_without_inputs(training: Training) -> Iterator[Remark]:
+def cost_without_inputs(training: ExaminedTraining) -> Iterator[Remark]:
     """
     G02: the cost depends on none of the model's inputs, or the logits of a cross entropy do not.
 
@@ -108,7 +108,7 @@ def cost_without_inputs(training: Training) -> Iterator[Remark]:
             yield remark_on("G02", loss.logits, text, "Compute them from the arguments of build_graph.")
 
 
-def probabilities_as_logits(training: Training) -> Iterator[Remark]:
+def probabilities_as_logits(training: ExaminedTraining) -> Iterator[Remark]:
     """
     G03: the output of a softmax or sigmoid is given to a cross entropy "with logits", which applies it again.
 
@@ -124,7 +124,7 @@ def probabilities_as_logits(training: Training) -> Iterator[Remark]:
             yield remark_on("G03", probabilities, text, "Pass the logits, the input of this operation.")
 
 
-def regularization_of_nothing(training: Training) -> Iterator[Remark]:
+def regularization_of_nothing(training: ExaminedTraining) -> Iterator[Remark]:
     """
     G09: `regularize_cost` or `regularize_cost_from_collection` found no variable, so it adds 0.
 
@@ -139,7 +139,7 @@ def regularization_of_nothing(training: Training) -> Iterator[Remark]:
             yield remark_on("G09", op, text, advice)
 
 
-def wrong_dtypes(training: Training) -> Iterator[Remark]:
+def wrong_dtypes(training: ExaminedTraining) -> Iterator[Remark]:
     """
     G08: arithmetic in 8 bits, which wraps around; or matrix products and convolutions in float64 in a model of float32.
 
@@ -172,7 +172,7 @@ def _wraps_around(op: Any) -> bool:
     return any(one is not None and one.size and one.max() > 1 for one in constants)
 
 
-def sum_over_the_batch(training: Training) -> Iterator[Remark]:
+def sum_over_the_batch(training: ExaminedTraining) -> Iterator[Remark]:
     """
     G11: the cost is the sum of the samples' cross entropies, and SGD has a learning rate of at least 0.1.
 

@@ -6,11 +6,11 @@ from typing import Callable, Iterator
 
 from ..data_check.remarks import Remark
 from . import callback_rules, model_rules, variable_rules
-from .training import Training
+from .training import ExaminedTraining
 
 __all__ = ["GRAPH_RULES", "RULE_IDS"]
 
-Rule = Callable[[Training], Iterator[Remark]]
+Rule = Callable[[ExaminedTraining], Iterator[Remark]]
 
 GRAPH_RULES: list[Rule] = [
     model_rules.variable_without_gradient,

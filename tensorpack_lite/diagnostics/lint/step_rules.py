@@ -21,7 +21,7 @@ from ...utils import logger
 from ..data_check.remarks import Remark
 from .graph_view import remark_on
 from .losses import CostTerms, find_terms
-from .training import Training
+from .training import ExaminedTraining
 
 __all__ = ["NUM_STEPS", "first_cost", "judged_terms", "train_on_one_batch"]
 
@@ -35,7 +35,7 @@ _CHANGED = 1e-3
 _DEPENDENT = re.compile("Random|Stateless|Multinomial|SquaredDifference|While|PyFunc")
 
 
-def judged_terms(training: Training) -> Iterator[CostTerms]:
+def judged_terms(training: ExaminedTraining) -> Iterator[CostTerms]:
     """Yield the terms of a cost that `first_cost` can judge; nothing if variables are restored or it is another cost."""
     if type(training.session_init) is not JustCurrentSession:
         return
@@ -47,7 +47,7 @@ def judged_terms(training: Training) -> Iterator[CostTerms]:
         yield terms
 
 
-def first_cost(training: Training, terms: CostTerms, cost: float) -> Iterator[Remark]:
+def first_cost(training: ExaminedTraining, terms: CostTerms, cost: float) -> Iterator[Remark]:
     """
     T01: the first cross entropy is far above log(number of classes), that of a model that has learnt nothing.
 
@@ -79,7 +79,7 @@ def first_cost(training: Training, terms: CostTerms, cost: float) -> Iterator[Re
     yield remark_on("T01", terms.loss.op, text, advice)
 
 
-def train_on_one_batch(training: Training) -> list[Remark]:
+def train_on_one_batch(training: ExaminedTraining) -> list[Remark]:
     """
     T02: one batch cannot be learnt in 200 steps; a variable does not change in them; or a sample's loss depends on another.
 
@@ -118,7 +118,9 @@ def train_on_one_batch(training: Training) -> list[Remark]:
     return remarks
 
 
-def _examine(training: Training, session: tf.Session, feeds: dict[tf.Tensor, np.ndarray]) -> Iterator[Remark]:
+def _examine(
+    training: ExaminedTraining, session: tf.Session, feeds: dict[tf.Tensor, np.ndarray]
+) -> Iterator[Remark]:
     terms = find_terms(training.graph, training.cost)
     if terms is not None and _is_independent(training, terms):
         yield from _mixed_samples(session, feeds, terms)
@@ -163,7 +165,7 @@ def _mixed_samples(
         yield remark_on("T02", terms.loss.op, text, advice)
 
 
-def _is_independent(training: Training, terms: CostTerms) -> bool:
+def _is_independent(training: ExaminedTraining, terms: CostTerms) -> bool:
     """Return whether the loss has no random numbers and no moments of the batch."""
     for op in training.graph.in_order(training.graph.before([terms.loss.op])):
         if _DEPENDENT.search(op.type):
@@ -173,7 +175,7 @@ def _is_independent(training: Training, terms: CostTerms) -> bool:
     return not tf.get_collection(tf.GraphKeys.UPDATE_OPS)
 
 
-def _feeds(training: Training) -> dict[Any, np.ndarray]:
+def _feeds(training: ExaminedTraining) -> dict[Any, np.ndarray]:
     """Return the first datapoint for the inputs of all towers; empty if it is not known or does not fit."""
     if len(training.sources) != 1 or not training.towers:
         return {}

@@ -21,13 +21,13 @@ from ...utils.inspection import call_within, static_attribute
 from ..nan.batch_capture import training_towers
 from .graph_view import GraphView
 
-__all__ = ["Training", "elements_in", "find_dataflow"]
+__all__ = ["ExaminedTraining", "elements_in", "find_dataflow"]
 
 _MAX_SECONDS = 1.0  # for the lengths of users' classes
 _MAX_VALUES = 20000
 
 
-class Training:
+class ExaminedTraining:
     """
     A training whose callbacks are set up, and what the rules need to know about it, computed once.
 

@@ -12,7 +12,7 @@ from ...tfutils.sessinit import ChainInit, JustCurrentSession, SessionInit
 from ...tfutils.varmanip import get_savename_from_varname, is_training_name
 from ..data_check.remarks import Remark, list_names
 from .graph_view import ASSIGNS, operation, place_of, remark_on
-from .training import Training, elements_in
+from .training import ExaminedTraining, elements_in
 
 __all__ = [
     "averages_without_update",
@@ -28,7 +28,7 @@ _UNIFORM = ("RandomUniform", "StatelessRandomUniform", "StatelessRandomUniformV2
 _ARITHMETIC = ("Add", "AddV2", "Mul", "Sub", "Identity", "Cast")
 
 
-def updates_that_do_not_run(training: Training) -> Iterator[Remark]:
+def updates_that_do_not_run(training: ExaminedTraining) -> Iterator[Remark]:
     """
     G05: operations in `UPDATE_OPS` that nothing runs.
 
@@ -48,7 +48,7 @@ def updates_that_do_not_run(training: Training) -> Iterator[Remark]:
         yield remark_on("G05", idle, text, advice)
 
 
-def averages_without_update(training: Training) -> Iterator[Remark]:
+def averages_without_update(training: ExaminedTraining) -> Iterator[Remark]:
     """
     G05: batch normalization uses moving averages in training, and nothing updates or restores them.
 
@@ -75,7 +75,7 @@ def averages_without_update(training: Training) -> Iterator[Remark]:
         yield remark_on("G05", idle, text, advice)
 
 
-def training_mode_in_inference(training: Training) -> Iterator[Remark]:
+def training_mode_in_inference(training: ExaminedTraining) -> Iterator[Remark]:
     """
     G06: dropout, or batch normalization with the moments of the batch, in what an InferenceRunner evaluates.
 
@@ -107,7 +107,7 @@ def training_mode_in_inference(training: Training) -> Iterator[Remark]:
         yield Remark("G06", list_names(changed), text, advice, place)
 
 
-def _drops(training: Training, op: Any) -> bool:
+def _drops(training: ExaminedTraining, op: Any) -> bool:
     """Return whether an operation compares uniform noise with a rate, and the result switches values off."""
     if op.type not in ("GreaterEqual", "Floor") or not any(_is_noise(tensor.op) for tensor in op.inputs):
         return False
@@ -124,7 +124,7 @@ def _is_noise(op: Any, depth: int = 6) -> bool:
     return op.type in _UNIFORM
 
 
-def variable_of_another_tower(training: Training) -> Iterator[Remark]:
+def variable_of_another_tower(training: ExaminedTraining) -> Iterator[Remark]:
     """
     G12: training updates a variable of `tf.Variable`, and the tower of an InferenceRunner or predictor has its own.
 
@@ -148,7 +148,7 @@ def variable_of_another_tower(training: Training) -> Iterator[Remark]:
             yield remark_on("G12", variable, text, advice)
 
 
-def random_state_not_saved(training: Training) -> Iterator[Remark]:
+def random_state_not_saved(training: ExaminedTraining) -> Iterator[Remark]:
     """
     G13: with exact resume, a step runs a random operation whose state is not in the checkpoint.
 
@@ -169,7 +169,7 @@ def random_state_not_saved(training: Training) -> Iterator[Remark]:
         yield Remark("G13", name, text, advice, place_of(operations[outer]))
 
 
-def little_restored(training: Training) -> Iterator[Remark]:
+def little_restored(training: ExaminedTraining) -> Iterator[Remark]:
     """
     G10: less than half of the variables and less than half of the checkpoint match, or their names differ by a prefix.
 

@@ -116,13 +116,13 @@ class Speed(Callback):
 
     def _say(self, window: SpeedWindow) -> None:
         self._window = None
-        facts = window.facts(self._epoch_seconds, self.trainer.epoch_seconds, self._mean_calls(window))
+        trainer: Any = self.trainer
+        facts = window.facts(self._epoch_seconds, trainer.callbacks.epoch_seconds, self._mean_calls(window))
         facts = facts._replace(is_alone=self._channel is None)
         verdict = judge(facts)
         self._summary = summarize(facts, verdict)
         is_new = self._last is None or verdict.limit not in (self._last.limit, VARIES)
         if is_new and verdict.limit == CALLBACKS and self._calls is None:
-            trainer: Any = self.trainer
             self._calls = CallTimes([trainer.callbacks, trainer.hooked_sess])
             self._window, self._remaining = self._make_window(), 0.0
             return  # the next window says it, with their names

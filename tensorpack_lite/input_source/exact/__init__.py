@@ -5,7 +5,3 @@ Exact resume of inputs: the position of the data, and the number of datapoints t
 **Out:** the position after the last datapoint that was used.
 **Next:** `tfutils.exact`, which collects the positions of all inputs.
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []

@@ -5,7 +5,3 @@ Signals that end a training: SIGTERM and SIGUSR1, and Ctrl-C, also while the mai
 **Out:** exceptions, which the loop raises where a training can be saved.
 **Next:** `train.signals`, which saves it.
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import sys
 import threading
 import weakref
 from contextlib import suppress
@@ -100,7 +99,7 @@ class InterruptWatch:
         for number in self._deferred:
             handler = self._handlers[number]
             if not (isinstance(error, KeyboardInterrupt) and handler is signal.default_int_handler):
-                handler(number, sys._getframe())
+                handler(number, frame_of_thread(threading.get_ident()))
 
     @property
     def is_active(self) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 
 from .addresses import resolve
 from .own_files import own_path
+from .replacement import set_for_all
 from .said import say, short_path
 from .table import BUILTINS, WORDS
 
@@ -29,8 +30,7 @@ _plain_get_code = SourceFileLoader.get_code
 
 def install() -> None:
     """Read the files of the script from now on, its main file too."""
-    loader: Any = SourceFileLoader
-    loader.get_code = _get_code
+    set_for_all(SourceFileLoader, "get_code", _get_code)
     sys.path_hooks.insert(0, Script)
 
 
@@ -80,7 +80,7 @@ def _translated_code(source: bytes, path: str, is_script: bool) -> CodeType | No
     return resolve(".rewrite.changed_code")(tree, source, path, is_script, is_translated=True)
 
 
-class Script:
+class Script(SourceFileLoader):
     """
     Path hook for the main file of a script, which finds its changed code as `__main__`, as for a folder or a zip file.
 
@@ -95,20 +95,13 @@ class Script:
         code = own_code(path, is_script=True) if _is_source(path) else None
         if code is None:
             raise ImportError("not a script that needs changes", path=path)
-        self.path = path
+        super().__init__("__main__", path)
         self._code = code
 
     def find_spec(self, fullname: str, target: Any = None) -> ModuleSpec | None:
         """Find the module `__main__`."""
         loader: Any = self
         return ModuleSpec("__main__", loader, origin=self.path) if fullname == "__main__" else None
-
-    def create_module(self, spec: ModuleSpec) -> None:
-        """Let Python create the module."""
-
-    def exec_module(self, module: Any) -> None:
-        """Run the script."""
-        exec(self.get_code("__main__"), vars(module))  # as each loader does
 
     def get_code(self, fullname: str) -> CodeType:
         """Return the code. `sys.path` gets the folder of the script in the place of the script."""

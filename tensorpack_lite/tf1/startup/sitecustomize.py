@@ -186,7 +186,7 @@ def _print_error(kind: type[BaseException], error: BaseException, place: Traceba
         one = chain.pop()
         if one is not None and id(one) not in seen:
             seen.add(id(one))
-            one.__traceback__ = _without_ours(one.__traceback__)
+            one.with_traceback(_without_ours(one.__traceback__))
             chain += [one.__cause__, one.__context__]
     _plain_excepthook(kind, error, error.__traceback__)
     if not isinstance(

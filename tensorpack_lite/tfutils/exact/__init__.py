@@ -5,7 +5,3 @@ Exact resume of one graph: what a checkpoint keeps besides variables, and random
 **Out:** the positions of all inputs, entropy, generators and local variables, for the next checkpoint.
 **Next:** train, which resumes; input_source, whose inputs register here.
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []

@@ -5,7 +5,3 @@ Exact resume of a training: the extension, the log lines about what is exact, an
 **Out:** a training that continues where the checkpoint was saved.
 **Next:** `train.defaults`, which lists the extension.
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []

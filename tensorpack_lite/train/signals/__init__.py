@@ -5,7 +5,3 @@ The end of a training by a signal: the extension, the checkpoint that is saved, 
 **Out:** a checkpoint.
 **Next:** `train.defaults`, which lists the extension.
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []

@@ -1,23 +1,20 @@
-"""Tests for the check of LMDB files, with damaged files that would crash liblmdb."""
+"""Tests for the check of LMDB files, with short files that would crash liblmdb."""
 
 from __future__ import annotations
 
 import io
 import os
 import random
-import re
 import struct
 
 import pytest
 
 from tensorpack_lite.dataflow import DataFromList, LMDBSerializer
-from tensorpack_lite.dataflow.files import lmdb_check
 from tensorpack_lite.dataflow.files.lmdb_check import check_lmdb
 from tensorpack_lite.utils.errors import DamagedFileError
 
 lmdb = pytest.importorskip("lmdb")
 PAGE = 4096  # on the machines that run the tests
-BRANCH, LEAF, OVERFLOW = 1, 2, 4
 
 
 @pytest.fixture
@@ -35,22 +32,6 @@ def intact(tmp_path):
 
 def check(content):
     check_lmdb(io.BytesIO(content), len(content))
-
-
-def meta_place(content):
-    """Return the place of the meta page of the last transaction."""
-    transactions = [struct.unpack_from("<Q", content, k * PAGE + 144)[0] for k in (0, 1)]
-    return PAGE * transactions.index(max(transactions))
-
-
-def pages_of(content, kind):
-    """Return the places of the pages of a kind in the tree."""
-    return [place for place in range(2 * PAGE, len(content), PAGE) if is_page(content, place, kind)]
-
-
-def is_page(content, place, kind):
-    number, _, flags = struct.unpack_from("<QHH", content, place)
-    return number == place // PAGE and flags & 7 == kind
 
 
 def patched(content, place, form, *values):
@@ -129,83 +110,3 @@ def test_a_damaged_meta_page(intact, place, form, value, match):
     """Each number of a meta page that liblmdb uses is checked."""
     with pytest.raises(ValueError, match=match):
         check(patched(intact, place, form, value))
-
-
-def test_a_damaged_root(intact):
-    """A root outside of the file and an impossible depth are detected."""
-    place = meta_place(intact) + 88  # the main database
-    with pytest.raises(ValueError, match="outside of the .* pages of the file"):
-        check(patched(intact, place + 40, "<Q", 1 << 40))
-    with pytest.raises(ValueError, match="a depth of 99"):
-        check(patched(intact, place + 6, "<H", 99))
-
-
-@pytest.mark.parametrize(
-    ("kind", "place", "form", "values", "match"),
-    [
-        (LEAF, 0, "<Q", (3,), "is not the expected page of the tree"),
-        (LEAF, 10, "<H", (BRANCH,), "is not the expected page of the tree"),
-        (LEAF, 12, "<HH", (20, 16), "no valid list of nodes"),
-        (LEAF, 12, "<HH", (16, 4096), "has too few nodes"),
-        (LEAF, 16, "<H", (4094,), "a node outside of the page"),
-        (LEAF, 16, "<H", (4090,), "a (node|key) outside of the page"),
-        (BRANCH, 16, "<H", (2,), "a node outside of the page"),
-    ],
-)
-def test_a_damaged_page(intact, kind, place, form, values, match):
-    """A page whose numbers point outside of it is detected anywhere in the tree."""
-    damaged = [patched(intact, page + place, form, *values) for page in pages_of(intact, kind)]
-    assert any(re.search(match, text) for text in complaints(damaged))
-
-
-def complaints(contents):
-    """Return the errors of these contents. Damage to a free page does not matter."""
-    told = []
-    for content in contents:
-        try:
-            check(content)
-        except ValueError as error:
-            told.append(str(error))
-    return told
-
-
-def node_of(content, page, number):
-    """Return the place of a node."""
-    return page + struct.unpack_from("<H", content, page + 16 + 2 * number)[0]
-
-
-@pytest.mark.parametrize(
-    ("offset", "form", "value", "match"),
-    [
-        (6, "<H", 60000, "a key outside of the page"),
-        (0, "<H", 60000, "a value outside of the page"),
-        (4, "<H", 4, "several values for one key"),
-    ],
-)
-def test_a_damaged_node(intact, offset, form, value, match):
-    """A node whose sizes point outside of its page is detected."""
-    damaged = [
-        patched(intact, node_of(intact, page, 1) + offset, form, value) for page in pages_of(intact, LEAF)
-    ]
-    assert any(match in text for text in complaints(damaged))
-
-
-def test_a_large_value_outside_of_the_file(intact):
-    """A large value whose size in its node exceeds the file is detected."""
-    nodes = [
-        node_of(intact, page, number)
-        for page in pages_of(intact, LEAF)
-        for number in range((struct.unpack_from("<H", intact, page + 12)[0] - 16) // 2)
-    ]
-    large = [node for node in nodes if struct.unpack_from("<H", intact, node + 4)[0] & 1]
-    told = complaints(patched(intact, node, "<HH", 0, 0x7FFF) for node in large)
-    assert any("points to a large value outside of the" in text for text in told)
-
-
-def test_a_tree_that_is_too_large_is_not_followed(intact, monkeypatch):
-    """If the tree has too many pages, only the size of the file is checked."""
-    damaged = patched(intact, pages_of(intact, BRANCH)[-1], "<Q", 3)
-    monkeypatch.setattr(lmdb_check, "_CHECKED_PAGES", 2)
-    check(damaged)
-    with pytest.raises(ValueError, match="Was the file copied completely"):
-        check(intact[: len(intact) // 2])

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from tensorpack_lite.dataflow.process.codec import Stack, decode, encode, may_stay_in_place, write_arrays
+from tensorpack_lite.dataflow.process.codec import Stacked, decode, encode, may_stay_in_place, write_arrays
 
 
 def travel(datapoints, copy=True):
@@ -115,9 +115,9 @@ class TestLarge:
         assert arrived[0] is arrived[1]
 
     def test_a_stack_arrives_as_one_array(self):
-        """A Stack arrives as one array, which is stacked directly in the shared memory."""
+        """A Stacked arrives as one array, which is stacked directly in the shared memory."""
         parts = [LARGE + k for k in range(3)]
-        ((array, number),), memory = travel([[Stack(parts), 5]], copy=False)
+        ((array, number),), memory = travel([[Stacked(parts), 5]], copy=False)
         np.testing.assert_array_equal(np.stack(parts), array)
         assert np.shares_memory(array, memory)
         assert 5 == number

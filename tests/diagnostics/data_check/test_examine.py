@@ -23,8 +23,8 @@ from tensorpack_lite.diagnostics.data_check.examine import (
     NOT_CHECKED,
     OK,
     WARNING,
+    DataReport,
     Finding,
-    Report,
     _Doctor,
     examine,
 )
@@ -356,7 +356,7 @@ def test_numbers_out_of_range(arguments):
 
 def test_a_check_that_did_not_run():
     """The KeyError for a check that did not run names the checks that did."""
-    report = Report([Finding("length", OK, "")])
+    report = DataReport([Finding("length", OK, "")])
     assert OK == report["length"].status
     with pytest.raises(KeyError, match="the check 'lenght' did not run .expected one of length"):
         report["lenght"]

@@ -94,7 +94,8 @@ class AwaitsLooks(Callback):
 
 
 @pytest.mark.parametrize(
-    "on_hang, num_processes", [("report", 0), ("abort", 0), ("stacks", int(sys.platform.startswith("linux")))]
+    ("on_hang", "num_processes"),
+    [("report", 0), ("abort", 0), ("stacks", int(sys.platform.startswith("linux")))],
 )
 def test_only_stacks_starts_a_process(monkeypatch, on_hang, num_processes):
     """A training starts no process, also after the thread has looked several times; with on_hang="stacks" it starts one."""

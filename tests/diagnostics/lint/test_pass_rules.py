@@ -12,7 +12,7 @@ from tensorpack_lite.dataflow.batch import BatchData
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
 from tensorpack_lite.dataflow.shuffle import LocallyShuffleData
 from tensorpack_lite.diagnostics.lint.callback_rules import length_of_epoch
-from tensorpack_lite.diagnostics.lint.training import Training
+from tensorpack_lite.diagnostics.lint.training import ExaminedTraining
 from tensorpack_lite.input_source.queueing import BatchQueueInput, QueueInput
 from tensorpack_lite.models import FullyConnected
 from tensorpack_lite.tfutils.sessinit import JustCurrentSession
@@ -33,7 +33,7 @@ def find(source, steps, num_towers=1):
         model = Classifier(lambda image, label: tf.reduce_mean(FullyConnected("fc", image, 1)))
         trainer.setup_graph(model.get_input_signature(), source, model.build_graph, model.get_optimizer)
         trainer.setup_callbacks([], [])
-        return list(length_of_epoch(Training(trainer, JustCurrentSession(), steps)))
+        return list(length_of_epoch(ExaminedTraining(trainer, JustCurrentSession(), steps)))
 
 
 def test_as_many_steps_as_datapoints():
@@ -86,4 +86,4 @@ def test_trainer_without_data():
     """A trainer without towers and inputs has no remark."""
     trainer = CountingTrainer()
     trainer.setup_callbacks([], [])
-    assert [] == list(length_of_epoch(Training(trainer, JustCurrentSession(), 10)))
+    assert [] == list(length_of_epoch(ExaminedTraining(trainer, JustCurrentSession(), 10)))

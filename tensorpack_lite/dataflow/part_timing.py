@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from time import perf_counter_ns
 
-__all__ = ["COST_NS", "Part"]
+__all__ = ["COST_NS", "PartTiming"]
 
 COST_NS = 3000  # of timing one stage for one datapoint
 _SHARE = 0.005  # of the time that timing may cost
@@ -17,7 +17,7 @@ _MAX_INTERVAL = 10000  # datapoints
 _FIRST_TIMED = 3  # the first datapoints fill buffers and open files
 
 
-class Part:
+class PartTiming:
     """
     Stages that run one after the other in one thread.
 

@@ -1,4 +1,4 @@
-"""The end of the main loop: its log line, `after_train` of all callbacks, and closing the session."""
+"""The ends of epochs and of the main loop: their log lines, `after_train` of all callbacks, and closing the session."""
 
 from __future__ import annotations
 
@@ -9,8 +9,23 @@ from ..loop.session import HookedSession
 from ..loop.signals.preemption import Preempted
 from ..loop.state import Outcome, TrainLoop
 from ..utils import logger
+from ..utils.utils import humanize_time_delta
+from .resume import find_savers
 
-__all__ = ["end_training"]
+__all__ = ["end_epoch", "end_training", "log_epoch"]
+
+
+def log_epoch(loop: TrainLoop, seconds: float) -> None:
+    """Log that the steps of an epoch are done, unless training resumed only for its callbacks."""
+    if not 0 < loop.starting_step == loop.steps_per_epoch:
+        spent = humanize_time_delta(seconds)
+        logger.info(f"Epoch {loop.epoch_num} (global_step {loop.global_step}) finished, time: {spent}.")
+
+
+def end_epoch(callbacks: Callbacks) -> None:
+    """Record the end of an epoch, all of whose callbacks have been called, beside the checkpoints that were saved in it."""
+    for saver in find_savers(callbacks):
+        saver.epoch_end.end()
 
 
 def end_training(loop: TrainLoop, callbacks: Callbacks, session: HookedSession, graph: tf.Graph) -> None:

@@ -1,0 +1,105 @@
+"""
+Processes that run blocks of steps in turn: while one runs, the others wait.
+
+Load on the machine that lasts longer than a block thus affects all of them alike.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+
+class Turns:
+    """
+    In a child: counts steps. After each block, it writes the microseconds a step, and waits for its next turn.
+
+    Args:
+        warmup: steps at the beginning of a block that are not timed.
+        steps: at least so many steps are timed in a block,
+        seconds: and at least for so long.
+        on_turn: called when a turn begins.
+    """
+
+    def __init__(self, warmup, steps, seconds=0.0, on_turn=lambda: None):
+        self.warmup, self.steps, self.nanoseconds, self.on_turn = warmup, steps, int(1e9 * seconds), on_turn
+        self.count = -1
+        self.out = os.fdopen(os.dup(1), "w")
+        os.dup2(2, 1)
+        sys.stdin = os.fdopen(os.dup(0))
+
+    def step(self):
+        self.count += 1
+        if self.count == self.warmup:
+            self.start = time.perf_counter_ns()
+        elif self.count >= self.warmup + self.steps:
+            passed = time.perf_counter_ns() - self.start
+            if passed >= self.nanoseconds:
+                self.hand_over(1e-3 * passed / (self.count - self.warmup))
+        elif not self.count:
+            self.hand_over(0)
+
+    def hand_over(self, figure):
+        print(figure, file=self.out, flush=True)
+        if not sys.stdin.readline():
+            os._exit(0)
+        self.on_turn()
+        self.count = 0
+        if not self.warmup:
+            self.start = time.perf_counter_ns()
+
+
+class Child:
+    """
+    A child process that runs a block of steps when asked to.
+
+    Args:
+        arguments: of Python: a script that makes a `Turns`, and its arguments.
+        environment: variables to add.
+    """
+
+    def __init__(self, arguments, **environment):
+        self.directory = tempfile.TemporaryDirectory()
+        self.process = subprocess.Popen(
+            [sys.executable, *arguments],
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **environment, "TMPDIR": self.directory.name},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            universal_newlines=True,
+        )
+        self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"A training ended:\n{self.process.stderr.read()}")
+        return float(line)
+
+    def run(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def end(self):
+        self.process.communicate()
+        with contextlib.suppress(OSError):  # a worker is still writing
+            self.directory.cleanup()
+
+
+def interval(values):
+    """Return the median and its interval of 95 % confidence: that of the sign test."""
+    values = sorted(values)
+    reach = 0.98 * len(values) ** 0.5
+    first, last = int(len(values) / 2 - reach), int(len(values) / 2 + reach)
+    return statistics.median(values), values[max(first, 0)], values[min(last, len(values) - 1)]
+
+
+def format_interval(values):
+    """Return the median and its interval as text."""
+    return "{:7.3f} ({:6.3f} to {:6.3f})".format(*interval(values))

@@ -1,0 +1,290 @@
+"""
+Interleaved comparison of training speed: this library, the raw loop, Keras, and PyTorch.
+
+    python benchmarks/peers.py [--works mnist resnet20 lstm] [--batches 1 16 64 256] [--input synthetic data] [--rounds 5]
+    python benchmarks/peers.py --works resnet50 --batches 64 256 --precision mixed_float16         on a GPU
+
+For each case, each peer trains the same network in a process of its own. The processes run blocks of half a second in turn, and
+new processes are started for each round, because two processes with the same code differ for as long as they live. The output is
+the median time of a step, and the ratio to ours with its interval of 95 % confidence: above 1, ours is faster.
+
+Peers:
+    ours       SimpleTrainer with the default callbacks; QueueInput
+    raw        the same graph, run by TensorFlow's own callable in a plain loop: the floor; feeds the batch
+    keras      Model.fit of the Keras that TensorFlow uses
+    tf_keras   Model.fit of Keras 2, if it is installed
+    torch      a plain loop in PyTorch, if it is installed; DataLoader without workers
+
+tensorpack itself is not a peer: its layers do not run on TensorFlow >= 2.16.
+
+Input: "synthetic" is one batch that is already in the graph or on the device. "data" is a pass over 10,000 samples in memory, shuffled
+and put into batches by each peer's usual means.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import itertools
+import json
+import logging
+import os
+import sys
+import tempfile
+
+import _peer_models as models
+from _turns import Child, Turns, interval
+
+SECONDS = 0.5  # of a block
+
+
+# The peers, in a child ---------------------------------------------------------------------------------------------------
+def be_ours(turns, case):
+    from tensorpack_lite.compat import tfv1 as tf
+    from tensorpack_lite.graph_builder import ModelDesc
+    from tensorpack_lite.input_source import QueueInput
+    from tensorpack_lite.loop import Callback
+    from tensorpack_lite.train import SimpleTrainer, TrainConfig, launch_train_with_config
+    from tensorpack_lite.utils import logger
+
+    x, label = models.make_data(case.work)
+
+    class Model(ModelDesc):
+        def inputs(self):
+            size = case.batch if case.input == "synthetic" else None
+            return [
+                tf.TensorSpec([size, *each.shape[1:]], tf.as_dtype(each.dtype), name)
+                for each, name in ((x, "x"), (label, "label"))
+            ]
+
+        def build_graph(self, x, label):
+            return models.cost_of(case.work, x, label)
+
+        def optimizer(self):
+            return models.optimizer_of(case.work)
+
+    class Step(Callback):
+        def _trigger_step(self):
+            turns.step()
+
+    logging.disable(logging.WARNING)
+    logger.set_logger_dir(os.path.join(tempfile.gettempdir(), "train_log"))
+    source = (
+        constant_input(x, label, case.batch)
+        if case.input == "synthetic"
+        else QueueInput(our_data(x, label, case.batch))
+    )
+    config = TrainConfig(
+        model=Model(), data=source, callbacks=[Step()], steps_per_epoch=10**9, max_epoch=1, **case.options()
+    )
+    launch_train_with_config(config, SimpleTrainer())
+
+
+def constant_input(x, label, batch):
+    """Return an InputSource of one batch that is in the graph."""
+    from tensorpack_lite.compat import tfv1 as tf
+    from tensorpack_lite.input_source import TensorInput
+
+    return TensorInput(lambda: [tf.constant(x[:batch]), tf.constant(label[:batch])], 10**6)
+
+
+def our_data(x, label, batch):
+    from tensorpack_lite.dataflow import BatchData, DataFromList
+
+    return BatchData(DataFromList(list(zip(x, label)), shuffle=True), batch, use_list=False)
+
+
+def be_raw(turns, case):
+    import numpy as np
+
+    from tensorpack_lite.compat import ensure_graph_mode
+    from tensorpack_lite.compat import tfv1 as tf
+    from tensorpack_lite.tfutils.tower import TrainTowerContext
+
+    ensure_graph_mode()
+    x, label = models.make_data(case.work)
+    if case.input == "synthetic":
+        tensors = [tf.constant(x[: case.batch]), tf.constant(label[: case.batch])]
+    else:
+        tensors = [tf.placeholder(tf.as_dtype(each.dtype), [None, *each.shape[1:]]) for each in (x, label)]
+    with TrainTowerContext(""):
+        cost = models.cost_of(case.work, *tensors)
+    train_op = models.optimizer_of(case.work).minimize(cost)
+    updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+    train_op = tf.group(train_op, *updates)
+    with tf.Session(config=case.session_config()) as session:
+        session.run(tf.global_variables_initializer())
+        if case.input == "synthetic":
+            run = session.make_callable(train_op)
+            while True:
+                run()
+                turns.step()
+        run = session.make_callable(train_op, tensors)
+        rng = np.random.RandomState(0)
+        while True:
+            order = rng.permutation(len(x))
+            for first in range(0, len(x) - case.batch + 1, case.batch):
+                chosen = order[first : first + case.batch]
+                run(x[chosen], label[chosen])
+                turns.step()
+
+
+def be_keras(turns, case, package="keras"):
+    import tensorflow as tf
+
+    keras = importlib.import_module(package) if package == "tf_keras" else tf.keras
+    if case.precision != "float32":
+        keras.mixed_precision.set_global_policy(case.precision)
+    model = models.keras_model(keras, case.work)
+    x, label = models.make_data(case.work)
+
+    class Step(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            turns.step()
+
+    if case.input == "synthetic":
+        batch = tf.data.Dataset.from_tensors((x[: case.batch], label[: case.batch])).cache().repeat()
+        model.fit(batch, steps_per_epoch=10**9, verbose=0, callbacks=[Step()])
+    model.fit(x, label, batch_size=case.batch, epochs=10**9, verbose=0, callbacks=[Step()])
+
+
+def be_tf_keras(turns, case):
+    be_keras(turns, case, "tf_keras")
+
+
+def be_torch(turns, case):
+    import contextlib
+
+    import torch
+    from torch.nn import functional
+    from torch.utils.data import DataLoader, TensorDataset
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    x, label = map(torch.from_numpy, models.make_data(case.work))
+    x, label = (x.long() if case.work == "lstm" else x.movedim(-1, 1).contiguous()), label.long()
+    model, optimizer = models.torch_model(case.work)
+    model = model.to(device)
+    if device == "cuda" and case.work != "lstm":
+        model, x = (
+            model.to(memory_format=torch.channels_last),
+            x.contiguous(memory_format=torch.channels_last),
+        )
+    dtype = {"mixed_float16": torch.float16, "mixed_bfloat16": torch.bfloat16}.get(case.precision)
+    cast = contextlib.nullcontext if dtype is None else lambda: torch.autocast(device, dtype)
+    scaler = torch.amp.GradScaler(device, enabled=dtype is torch.float16)
+    if case.input == "synthetic":
+        fixed = x[: case.batch].to(device), label[: case.batch].to(device)
+        batches = itertools.repeat(fixed)
+    else:
+        loader = DataLoader(
+            TensorDataset(x, label), case.batch, shuffle=True, drop_last=True, pin_memory=device == "cuda"
+        )
+        moved = (one for _ in itertools.count() for one in loader)
+        batches = ((a.to(device, non_blocking=True), b.to(device, non_blocking=True)) for a, b in moved)
+    for images, labels in batches:
+        optimizer.zero_grad(set_to_none=True)
+        with cast():
+            cost = functional.cross_entropy(model(images), labels)
+        scaler.scale(cost).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        if device == "cuda":
+            torch.cuda.synchronize()  # else a block would end before its steps; the other peers also wait
+        turns.step()
+
+
+PEERS = {"ours": be_ours, "raw": be_raw, "keras": be_keras, "tf_keras": be_tf_keras, "torch": be_torch}
+
+
+# The comparison ------------------------------------------------------------------------------------------------------------
+class Case:
+    """A network, a batch size, an input and a precision."""
+
+    def __init__(self, work, batch, input, precision="float32", xla=False):
+        self.work, self.batch, self.input, self.precision, self.xla = (
+            work,
+            int(batch),
+            input,
+            precision,
+            bool(xla),
+        )
+
+    def __str__(self):
+        more = "" if self.precision == "float32" else f", {self.precision}"
+        return f"{self.work}, batch {self.batch}, {self.input}{more}{', XLA' if self.xla else ''}"
+
+    def options(self):
+        """Return arguments of TrainConfig that only newer versions have, if they are needed."""
+        options = {} if self.precision == "float32" else {"precision": self.precision}
+        return {**options, "xla": True} if self.xla else options
+
+    def session_config(self):
+        from tensorpack_lite.tfutils.common import get_default_sess_config
+
+        return get_default_sess_config()
+
+
+def available_peers():
+    """Return the names of the peers that are installed."""
+    names = ["ours", "raw", "keras"]
+    return names + [name for name in ("tf_keras", "torch") if importlib.util.find_spec(name)]
+
+
+def compare(case, peers, rounds, blocks):
+    """Return for each peer the times of a step in microseconds, and the ratios to ours, one for each round."""
+    times, ratios = {name: [] for name in peers}, {name: [] for name in peers}
+    for _ in range(rounds):
+        children = {name: Child([__file__, "--child", name, json.dumps(vars(case))]) for name in peers}
+        figures = {name: [] for name in peers}
+        for number in range(blocks + 1):
+            order = list(peers)[number % len(peers) :] + list(peers)[: number % len(peers)]
+            for name in order:
+                figure = children[name].run()
+                if number:
+                    figures[name].append(figure)
+        for child in children.values():
+            child.end()
+        for name in peers:
+            times[name].append(interval(figures[name])[0])
+            ratios[name] += [theirs / ours for theirs, ours in zip(figures[name], figures["ours"])]
+    return {name: {"us": interval(times[name])[0], "ratio": interval(ratios[name])} for name in peers}
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--works", nargs="+", choices=models.WORKS, default=list(models.WORKS[:3]))
+    parser.add_argument("--batches", nargs="+", type=int, default=[1, 16, 64, 256])
+    parser.add_argument("--input", nargs="+", choices=["synthetic", "data"], default=["synthetic", "data"])
+    parser.add_argument(
+        "--precision", default="float32", choices=["float32", "mixed_float16", "mixed_bfloat16"]
+    )
+    parser.add_argument("--xla", action="store_true", help="compile ours")
+    parser.add_argument("--peers", nargs="+", default=available_peers(), choices=list(PEERS))
+    parser.add_argument("--rounds", type=int, default=3, help="how often the processes are started")
+    parser.add_argument("--blocks", type=int, default=8, help="blocks of each process")
+    parser.add_argument("--json", help="also write the results to this file")
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    args = parser.parse_args(argv)
+    if args.child:
+        name, values = args.child
+        sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        return PEERS[name](Turns(2, 3, SECONDS), Case(**json.loads(values)))
+    results = {}
+    peers = ["ours", *[name for name in args.peers if name != "ours"]]
+    print(f"| case | ours, us a step | {' | '.join(f'{name} / ours' for name in peers[1:])} |")
+    print("| --- " * (len(peers) + 1) + "|")
+    for work, batch, input in itertools.product(args.works, args.batches, args.input):
+        case = Case(work, batch, input, args.precision, args.xla)
+        found = results[str(case)] = compare(case, peers, args.rounds, args.blocks)
+        cells = ["{:.2f} ({:.2f} to {:.2f})".format(*found[name]["ratio"]) for name in peers[1:]]
+        print(f"| {case} | {found['ours']['us']:,.0f} | {' | '.join(cells)} |", flush=True)
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump(results, file, indent=1)
+    return None
+
+
+if __name__ == "__main__":
+    main()

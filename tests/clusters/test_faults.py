@@ -1,0 +1,188 @@
+"""Ranks on several machines without a scheduler: names, addresses, lost links, other jobs, and strangers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from contextlib import contextmanager
+
+import pytest
+from fakes.engines import assert_equal_trainings, python_command, rank_environment
+
+SECRET = "0123456789abcdef0123456789abcdef"
+
+
+class Ranks:
+    """Ranks that are started by hand, one on each machine."""
+
+    def __init__(self, machines, directory, address, **more):
+        self._machines, self._directory = machines, directory
+        self._variables = {"TENSORPACK_RANKS_ADDRESS": address, "TENSORPACK_LITE_SECRET": SECRET, **more}
+        self.processes = []
+
+    def start(self, size, *arguments, rank_variable="TENSORPACK_RANK"):
+        """Start all ranks."""
+        for rank in range(size):
+            self.start_one(rank, size, *arguments, rank_variable=rank_variable)
+        return self
+
+    def start_one(self, rank, size, *arguments, rank_variable="TENSORPACK_RANK"):
+        """Start a rank."""
+        place = {rank_variable: str(rank), "TENSORPACK_RANKS_SIZE": str(size)}
+        variables = {name: value for name, value in {**self._variables, **place}.items() if value is not None}
+        command = ["sh", "-c", f"exec {python_command(self._directory, *arguments)}"]
+        with self.log(rank).open("w") as file:
+            self.processes.append(
+                self._machines[rank].start(
+                    *command, stdout=file, stderr=subprocess.STDOUT, env=rank_environment(**variables)
+                )
+            )
+
+    def log(self, rank):
+        """Return the file with the output of a rank."""
+        return self._directory / f"output-{rank}.txt"
+
+    def wait(self, timeout=240.0):
+        """Wait until all ranks have ended, and return their exit codes and outputs."""
+        codes = [process.wait(timeout) for process in self.processes]
+        return codes, [self.log(rank).read_text() for rank in range(len(codes))]
+
+    def wait_for(self, text, rank, timeout=120.0):
+        """Wait until the output of a rank has a text."""
+        deadline = time.monotonic() + timeout
+        while text not in self.log(rank).read_text():
+            assert time.monotonic() < deadline, self.log(rank).read_text()
+            time.sleep(0.05)
+
+
+@contextmanager
+def changed_hosts(machine, change):
+    """Change a machine's /etc/hosts within the context."""
+    before = machine.hosts.read_text()
+    machine.hosts.write_text(change(before))
+    try:
+        yield
+    finally:
+        machine.hosts.write_text(before)
+
+
+@pytest.mark.parametrize("address", ["node1:2222", "10.88.0.1:2222", "[fd00:88::1]:2222"])
+def test_one_address_is_enough(machines, launched, tmp_path, address):
+    """Ranks on two machines that know only the address of rank 0, as a name, an IPv4 or an IPv6 address, train as with the launcher."""
+    codes, outputs = Ranks(machines, tmp_path, address).start(2).wait()
+    assert [0, 0] == codes, outputs
+    assert_equal_trainings(launched(2), tmp_path, 2)
+
+
+def test_own_name_is_a_loopback_address(machines, tmp_path):
+    """Rank 0 whose own name is 127.0.1.1, as on Debian, is reached by the others."""
+    with changed_hosts(machines[0], lambda text: text.replace(machines[0].address, "127.0.1.1")):
+        codes, outputs = Ranks(machines, tmp_path, "node1:2222").start(2, "shard").wait()
+    assert [0, 0] == codes, outputs
+
+
+def test_names_that_dns_does_not_know_yet(machines, tmp_path):
+    """Pods of a Kubernetes Job meet although no name is known when they start, not even rank 0's own."""
+
+    def forget(text):
+        return re.sub(r"10\.88.*\n", "", text)
+
+    with changed_hosts(machines[0], forget), changed_hosts(machines[1], forget):
+        ranks = Ranks(machines, tmp_path, "train-0.train:2222")
+        ranks.start(2, "shard", rank_variable="JOB_COMPLETION_INDEX")
+        ranks.wait_for("Rank 1 of 2", 1)
+        time.sleep(20)  # the resolver of a new pod
+        assert all(process.poll() is None for process in ranks.processes)
+        for machine in machines[:2]:
+            with machine.hosts.open("a") as file:
+                file.write(f"{machines[0].address} train-0.train\n")
+        codes, outputs = ranks.wait()
+    assert [0, 0] == codes, outputs
+
+
+def test_several_machines_without_a_secret(machines, tmp_path):
+    """Ranks on several machines whose names are not known need a secret; the error has the command that makes one."""
+    codes, outputs = Ranks(machines, tmp_path, "node1:2222", TENSORPACK_LITE_SECRET=None).start(2).wait()
+    assert [1, 1] == codes
+    for output in outputs:
+        assert "export TENSORPACK_LITE_SECRET=$(openssl rand -hex 32)" in output
+    assert not (tmp_path / "log" / "checkpoint").exists()
+
+
+def test_a_rank_never_starts(machines, tmp_path):
+    """If a rank does not start, all others end after the time limit with its name."""
+    ranks = Ranks(machines, tmp_path, "node1:2222", TIME_LIMIT="10")
+    ranks.start_one(0, 3)
+    ranks.start_one(1, 3)
+    codes, outputs = ranks.wait()
+    assert [128, 128] == codes, outputs
+    assert "Rank 2" in outputs[0]
+    assert "did not connect" in outputs[0]
+
+
+def test_a_lost_link(machines, tmp_path):
+    """If the link of a machine is lost, both sides end within the time limit and say who has been silent."""
+    ranks = Ranks(machines, tmp_path, "node1:2222", TIME_LIMIT="10").start(2, "own", 0, 1)
+    ranks.wait_for("Start epoch 1", 1)
+    try:
+        machines[1].connect(False)
+        codes, outputs = ranks.wait(90)
+    finally:
+        machines[1].connect(True)
+    assert all(code != 0 for code in codes), outputs
+    assert "Rank 1" in outputs[0]
+    assert "silent" in outputs[0]
+    assert "silent" in outputs[1]
+
+
+def test_two_jobs_with_the_same_ports(machines, tmp_path):
+    """Two jobs that meet at the same ports of one machine, without secrets, both end as if they were alone."""
+    jobs = []
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        # OMPI_...: a launcher on one machine that names its job
+        job = [
+            machines[0].start(
+                "sh", "-c", f"exec {python_command(tmp_path / name, 'shard')}",
+                stdout=(tmp_path / f"{name}{rank}.txt").open("w"), stderr=subprocess.STDOUT,
+                env=rank_environment(
+                    OMPI_COMM_WORLD_RANK=str(rank), OMPI_COMM_WORLD_SIZE="2", OMPI_COMM_WORLD_LOCAL_RANK=str(rank),
+                    OMPI_COMM_WORLD_LOCAL_SIZE="2", PMIX_NAMESPACE=name, TENSORPACK_RANKS_PORTS="21000-21007",
+                ),
+            )
+            for rank in range(2)
+        ]  # fmt: skip
+        jobs += job
+    codes = [process.wait(240) for process in jobs]
+    outputs = [(tmp_path / f"{name}{rank}.txt").read_text() for name in "ab" for rank in range(2)]
+    assert [0, 0, 0, 0] == codes, outputs
+
+
+def test_strangers(machines, tmp_path):
+    """10,000 connections of a stranger during the meeting, and as many during the training, change nothing."""
+    ranks = Ranks(machines, tmp_path, f"{machines[0].address}:2222")
+    ranks.start_one(0, 2, "shard", 0, 1)
+    ranks.wait_for("Rank 0 of 2", 0)
+    knock = (
+        "import socket, sys, itertools\n"
+        "made = refused = 0\n"
+        "while made + refused < 10000:\n"
+        "    try:\n"
+        "        s = socket.create_connection((sys.argv[1], 2222), 2)\n"
+        "        s.settimeout(0.01)\n"
+        "        s.sendall((b'GET / HTTP/1.1\\r\\n\\r\\n', b'\\0' * 5000, b'', b'{\"type\": \"hello\", \"rank\": 1}\\n')[made % 4])\n"
+        "        made += 1\n"
+        "        s.close()\n"
+        "    except OSError:\n"
+        "        refused += 1\n"
+        "print('knocked', made, refused)\n"
+    )
+    before = machines[2].run("python3", "-c", knock, machines[0].address)
+    ranks.start_one(1, 2, "shard", 0, 1)
+    ranks.wait_for("Start epoch 1", 1)
+    after = machines[2].run("python3", "-c", knock, machines[0].address)
+    codes, outputs = ranks.wait()
+    assert [0, 0] == codes, outputs
+    assert "knocked" in before.stdout
+    assert "knocked 0 10000" in after.stdout  # nobody listens any more

@@ -1,0 +1,38 @@
+"""Training in the workers of Ray Train."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from fakes.engines import assert_equal_trainings, rank_environment
+from fakes.launching import TESTS
+
+pytest.importorskip("ray", reason="tox -e clusters installs Ray")
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_ray_equals_the_launcher(launched, tmp_path, size):
+    """Ranks in Ray's workers end with the checkpoint of the local launcher, and say that no signal is handled in a thread."""
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        TESTS / "fakes" / "ray_ranks.py",
+        size,
+        "collective",
+        tmp_path,
+        "own",
+    ]
+    ended = subprocess.run(
+        list(map(str, command)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+        env=rank_environment(RAY_DEDUP_LOGS="0"),
+    )
+    assert 0 == ended.returncode, ended.stdout
+    assert "SIGTERM is not handled, because train() runs in the thread" in ended.stdout
+    assert_equal_trainings(launched(size), tmp_path, size)
