@@ -7,8 +7,8 @@ from typing import Any, Iterator
 
 from ..loop.extension import Extension
 from ..loop.interrupt import InterruptWatch
-from ..loop.last_line import LastLine
 from ..loop.preemption import Preemption
+from ..utils.uncaught import EndsBriefly
 from .preempted import PreemptedTraining
 from .rank_preemption import RankPreemption
 from .resume import find_savers
@@ -33,11 +33,11 @@ class Signals(Extension):
 
     @contextmanager
     def around_training(self, trainer: Any) -> Iterator[None]:
-        """Handle SIGTERM and SIGUSR1, and print one line when Ctrl-C ends the script."""
+        """Handle SIGTERM and SIGUSR1, and print little when Ctrl-C or an error ends the script."""
         if trainer.exact:
             self.preemption = _make_preemption(trainer)
             trainer.callbacks.check = self.preemption.check
-        with LastLine(), self.preemption or nullcontext():
+        with EndsBriefly(), self.preemption or nullcontext():
             yield
 
     @contextmanager

@@ -64,10 +64,10 @@ ALLOWED = {
         "sys.excepthook",
     ): "an error outside the trainer must reach the other ranks before this process ends",
     (
-        "loop/last_line.py",
+        "utils/uncaught.py",
         "excepthook",
         "sys.excepthook",
-    ): "after Ctrl-C, a script ends with one line, and callers still get the KeyboardInterrupt",
+    ): "a script that an error ends prints little, and callers still get the whole error",
     ("loop/interrupt.py", "frame", "sys._getframe"): "Python's handlers of SIGINT take a frame",
     ("utils/develop.py", "frame", "inspect.currentframe"): "a deprecation warning names the line that calls",
     (
