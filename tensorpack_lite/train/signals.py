@@ -33,7 +33,7 @@ class Signals(Extension):
 
     @contextmanager
     def around_training(self, trainer: Any) -> Iterator[None]:
-        """Handle SIGTERM and SIGUSR1, and print little when Ctrl-C or an error ends the script."""
+        """Handle SIGTERM, SIGUSR1 and Ctrl-C, and print little when Ctrl-C or an error ends the script."""
         if trainer.exact:
             self.preemption = _make_preemption(trainer)
             trainer.callbacks.check = self.preemption.check
@@ -55,10 +55,10 @@ class Signals(Extension):
 
 def _make_preemption(trainer: Any) -> Preemption:
     loop, callbacks = trainer.loop, trainer.callbacks
+
+    def saves() -> bool:
+        return loop.outcome is None and bool(find_savers(callbacks))
+
     if trainer.ranks is not None:
-        return RankPreemption(loop, trainer.end_within, trainer.ranks.channel)
-    return Preemption(
-        lambda: loop.has_stepped,
-        trainer.end_within,
-        lambda: loop.outcome is None and bool(find_savers(callbacks)),
-    )
+        return RankPreemption(loop, trainer.end_within, trainer.ranks.channel, saves)
+    return Preemption(lambda: loop.has_stepped, trainer.end_within, saves)
