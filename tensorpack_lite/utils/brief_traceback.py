@@ -67,7 +67,13 @@ def shorten_stacks(text: str) -> str:
     """
     if shows_all():
         return text
-    return _STACK_LINE.sub(lambda found: "" if _is_library_path(found.group(2)) else found.group(0), text)
+    return _STACK_LINE.sub(_without_library, text)
+
+
+def _without_library(found: re.Match[str]) -> str:
+    path = found.group(2)
+    # TF 1.15 leaves out the beginning that all paths share
+    return "" if _is_library_path(path) or _is_library_path(os.sep + path) else found.group(0)
 
 
 def _is_repeated(cause: BaseException, error: BaseException, frames: list[TracebackType]) -> bool:

@@ -7,6 +7,7 @@ import traceback
 
 import pytest
 
+from tensorpack_lite.utils import checks
 from tensorpack_lite.utils.brief_traceback import shorten_stacks, shorten_traceback
 from tensorpack_lite.utils.checks import check_at_least
 
@@ -120,6 +121,11 @@ class TestShortenStacks:
         """Lines of TensorFlow's frames are left out, with their source; all others stay."""
         text = f"indices[0]\n{self.USER}{source}{self.LIBRARY}{source}Node: 'x'\n{self.LIBRARY}{source}"
         assert f"indices[0]\n{self.USER}{source}Node: 'x'\n" == shorten_stacks(text)
+
+    def test_a_path_without_its_beginning(self):
+        """TF 1.15 leaves out the beginning that all paths share, e.g. the first slash."""
+        path = checks.__file__[1:]
+        assert f"{self.USER}end" == shorten_stacks(f'{self.USER}  File "{path}", line 1, in f\n    f()\nend')
 
     def test_other_text(self):
         """A message without stacks stays as it is."""
