@@ -68,6 +68,12 @@ ALLOWED = {
         "excepthook",
         "sys.excepthook",
     ): "a script that an error ends prints little, and callers still get the whole error",
+    (
+        "utils/brief_traceback.py",
+        "foreign attribute",
+        "one.__cause__",
+    ): "the error ends the script or the worker, and what is printed shows the lines of the user only",
+    ("utils/brief_traceback.py", "foreign attribute", "one.__traceback__"): "likewise",
     ("loop/interrupt.py", "frame", "sys._getframe"): "Python's handlers of SIGINT take a frame",
     ("utils/develop.py", "frame", "inspect.currentframe"): "a deprecation warning names the line that calls",
     (
