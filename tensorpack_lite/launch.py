@@ -85,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         type=float,
         default=30.0,
         metavar="S",
-        help="seconds that the ranks have to save and end after SIGTERM or SIGUSR1 (default: 30)",
+        help="seconds that the ranks have to save and end after Ctrl-C, SIGTERM or SIGUSR1 (default: 30)",
     )
     parser.add_argument(
         "--restarts",
@@ -247,13 +247,13 @@ class _Launch:
         self._kill_all()
 
     def _end_all(self, number: int) -> None:
-        """Send a signal to all ranks, then SIGTERM, then SIGKILL."""
+        """Send a signal to all ranks, then SIGTERM, then SIGKILL. After Ctrl-C, they have the time that they need to save."""
         for each in (number, signal.SIGTERM, signal.SIGKILL):
             for rank in self._ranks:
                 if rank.code() is None:
                     rank.send(each)
                     rank.send(signal.SIGCONT)  # a stopped process receives no other signal
-            self._wait_for_ends(_END_SECONDS)
+            self._wait_for_ends(self._grace if each == signal.SIGINT else _END_SECONDS)
         self._kill_all()
 
     def _kill_all(self) -> None:

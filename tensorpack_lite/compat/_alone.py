@@ -8,7 +8,8 @@ from typing import Iterator
 
 __all__ = ["tensorflow_alone"]
 
-_KERAS = "keras.src.optimizers"  # the module that `import tensorflow` tries to import, seen in 2.15 and 2.21
+# the modules that `import tensorflow` tries to import, seen in 2.15 and 2.21; the second one if TF_USE_LEGACY_KERAS is set
+_KERAS = ("keras.src.optimizers", "tf_keras.src.optimizers")
 
 
 @contextmanager
@@ -16,14 +17,15 @@ def tensorflow_alone() -> Iterator[None]:
     """
     Context in which `import tensorflow` does not import Keras. It is imported at the first use of `tf.keras`.
 
-    TensorFlow 2 tries to import one module of Keras. In this context, that module seems not to exist. If TensorFlow or Keras
+    TensorFlow 2 tries to import one module of Keras. In this context, this module seems not to exist. If TensorFlow or Keras
     has been imported before, the context changes nothing.
     """
-    if "tensorflow" in sys.modules or _KERAS in sys.modules:
+    if not {"tensorflow", *_KERAS}.isdisjoint(sys.modules):
         yield
         return
-    sys.modules[_KERAS] = None  # type: ignore[assignment]
+    sys.modules.update(dict.fromkeys(_KERAS))  # type: ignore[arg-type]
     try:
         yield
     finally:
-        del sys.modules[_KERAS]
+        for name in _KERAS:
+            del sys.modules[name]

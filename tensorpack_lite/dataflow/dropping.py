@@ -39,7 +39,7 @@ class DropWatch:
     def __init__(self, who: str, func: Callable[..., Any], ds: object) -> None:
         self._who = who
         self._func = func
-        self._repeated = _endless_part(ds)
+        self._repeated = _repeated_part(ds)
         self._begun = self._num_passes()
         self._num_dropped = 0
         self._has_kept = False
@@ -131,11 +131,11 @@ class SharedDropWatch:
             raise _error(self._who, self._func, num_dropped)
 
 
-def _endless_part(ds: object) -> RepeatedData | None:
-    """Return the endless RepeatedData at or below a DataFlow, or None."""
+def _repeated_part(ds: object) -> RepeatedData | None:
+    """Return the RepeatedData at or below a DataFlow, or None."""
     while ds is not None:
         repeated = ds if isinstance(ds, RepeatedData) else getattr(ds, "repeated", None)
-        if isinstance(repeated, RepeatedData) and repeated.num == -1:
+        if isinstance(repeated, RepeatedData):
             return repeated
         ds = getattr(ds, "ds", None)
     return None

@@ -11,11 +11,11 @@ import os
 import traceback
 from typing import Any, Callable
 
-from ..utils.errors import rebuild_error
+from ..utils.errors import error_text, rebuild_error
 from ..utils.stacks import Line
 from .base import DataFlowTerminated
 
-__all__ = ["describe_failure", "error_text", "function_name", "stage_error", "user_line"]
+__all__ = ["describe_failure", "function_name", "stage_error", "user_line"]
 
 
 def stage_error(error: BaseException, where: str) -> BaseException:
@@ -37,19 +37,6 @@ def stage_error(error: BaseException, where: str) -> BaseException:
     named = _rebuild(error, where) or RuntimeError(f"{where}: {type(error).__name__}: {error_text(error)}")
     named.__cause__ = error
     return named
-
-
-def error_text(error: BaseException) -> str:
-    """
-    Return the message of an exception, even if its `__str__` raises.
-
-    Args:
-        error: any exception.
-    """
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 (a broken `__str__` must not hide the error)
-        return "(its text cannot be shown)"
 
 
 def function_name(func: Callable[..., Any]) -> str:

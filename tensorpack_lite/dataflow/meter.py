@@ -23,6 +23,7 @@ from typing import Any, Callable, Iterator, NamedTuple
 import numpy as np
 
 from ..utils.inspection import instance_attributes, static_attribute
+from ..utils.uncaught import end_briefly
 from .observing import Begin, Observer, current_stage, forget_stages
 from .part_timing import COST_NS, PartTiming
 from .records import (
@@ -165,6 +166,9 @@ class Meter(Observer):
                     yield self._timed_with_sources(source, count)
         except StopIteration:
             words[COUNT] -= 1
+        except Exception:  # in a script that iterates over a DataFlow
+            end_briefly()
+            raise
 
     def _timed_with_sources(self, source: Iterator[Any], count: int) -> Any:
         part = self.part

@@ -7,7 +7,7 @@ Out: the same datapoints, repeated or divided into other passes.
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, islice
 from typing import Iterable, Iterator
 
 from ..utils.checks import check_at_least
@@ -18,6 +18,7 @@ from .exact.recording import State
 __all__ = ["FixedSizeData", "RepeatedData", "RepeatedDataPoint", "run_without_end", "why_empty"]
 
 _END = object()
+_MAX_EMPTY = 100  # passes without a datapoint, in a finite RepeatedData whose map function drops all
 _NOTHING: Iterator[Datapoint] = iter(())
 
 
@@ -35,10 +36,11 @@ class RepeatedData(ProxyDataFlow):
 
     Raises:
         ValueError: `num` is below -1.
-        RuntimeError: (while iterating) `num` is -1 and a pass of `ds` was empty.
+        RuntimeError: (while iterating) `num` is -1 and a pass of `ds` was empty, or a MapData in it has dropped every
+            datapoint of all passes, or of the first 100.
 
     Attributes:
-        num_passes: if `num` is -1, the number of passes of `ds` that all iterators together have started.
+        num_passes: the number of passes of `ds` that all iterators together have started.
     """
 
     state_attributes = ("_pass",)
@@ -57,14 +59,9 @@ class RepeatedData(ProxyDataFlow):
 
     def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         # no generator, which each datapoint would pass
-        return chain.from_iterable(self._passes(start))
+        return chain.from_iterable(self._endless_passes(start) if self.num == -1 else self._passes(start))
 
-    def _passes(self, start: int) -> Iterator[Iterable[Datapoint]]:
-        if self.num != -1:
-            for number in range(self._pass if start else 0, self.num):
-                self._pass = number
-                yield self.ds
-            return
+    def _endless_passes(self, start: int) -> Iterator[Iterable[Datapoint]]:
         if start:
             yield self.ds  # the rest of a pass, which may be empty
         while True:
@@ -72,6 +69,20 @@ class RepeatedData(ProxyDataFlow):
             self.num_passes += 1
             yield [_first_of(one_pass, self)]
             yield one_pass
+
+    def _passes(self, start: int) -> Iterator[Iterable[Datapoint]]:
+        has_yielded = bool(start)
+        for number in range(self._pass if start else 0, self.num):
+            self._pass = number
+            self.num_passes += 1
+            one_pass = iter(self.ds)
+            first = list(islice(one_pass, 1))
+            if first:
+                has_yielded = True
+                yield _take(first)
+                yield one_pass
+            elif not has_yielded and number + 1 >= min(self.num, _MAX_EMPTY) and why_empty(self.ds):
+                raise _empty_error(self, why_empty(self.ds))
 
 
 class RepeatedDataPoint(ProxyDataFlow):
@@ -176,17 +187,25 @@ def run_without_end(ds: DataFlow) -> Iterator[list[Datapoint]]:
         yield [datapoint]
 
 
+def _take(datapoints: list[Datapoint]) -> Iterator[Datapoint]:
+    """Yield the elements of a list, which does not keep them alive."""
+    while datapoints:
+        yield datapoints.pop(0)
+
+
 def _first_of(one_pass: Iterator[Datapoint], repeater: ProxyDataFlow) -> Datapoint:
     datapoint = next(one_pass, _END)
     if datapoint is _END:
-        reason = why_empty(repeater.ds) or (
-            "Check that the data is not empty; if it is a running generator, pass a generator function instead."
-        )
-        raise RuntimeError(
-            f"{type(repeater).__name__}: {type(repeater.ds).__name__} yielded no datapoint in a whole pass, so it cannot be "
-            f"repeated. {reason}"
-        )
+        cause = "Check that the data is not empty; if it is a running generator, pass a generator function instead."
+        raise _empty_error(repeater, why_empty(repeater.ds) or cause)
     return datapoint
+
+
+def _empty_error(repeater: ProxyDataFlow, reason: str) -> RuntimeError:
+    return RuntimeError(
+        f"{type(repeater).__name__}: {type(repeater.ds).__name__} yielded no datapoint in a whole pass, so it cannot be "
+        f"repeated. {reason}"
+    )
 
 
 def why_empty(ds: object) -> str:

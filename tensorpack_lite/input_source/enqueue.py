@@ -25,6 +25,7 @@ from ..loop.signals.interrupt import interrupted
 from ..utils import logger
 from ..utils.concurrency import ShareSessionThread
 from ..utils.handoff import HandoffQueue
+from ..utils.old_names import HasOldInterface
 from .datapoint import Arrays, DatapointConverter, iterate_named
 from .stream import Stream
 
@@ -98,7 +99,7 @@ class EnqueueOps:
         return private.make_callable(session, [], [self._ops[size - 1]], feeds)
 
 
-class EnqueueThread(ShareSessionThread):
+class EnqueueThread(HasOldInterface, ShareSessionThread):
     """
     Thread of a QueueInput: repeats a DataFlow and puts its datapoints into a queue.
 

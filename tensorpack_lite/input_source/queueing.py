@@ -13,6 +13,7 @@ from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..tfutils.summary import accumulate_op, add_moving_summary
 from ..utils import logger
 from ..utils.checks import check_at_least, check_type
+from ..utils.old_names import HasOldInterface
 from .base import FeedfreeInput
 from .enqueue import EnqueueOps, EnqueueThread
 from .stream import Stream
@@ -21,7 +22,7 @@ from .whole_passes import WholePasses
 __all__ = ["BatchQueueInput", "EnqueueThread", "QueueInput"]
 
 
-class QueueInput(FeedfreeInput):
+class QueueInput(HasOldInterface, FeedfreeInput):
     """
     InputSource that enqueues the datapoints of a DataFlow in a thread. Each tower dequeues a different datapoint.
 
@@ -154,10 +155,13 @@ class QueueInput(FeedfreeInput):
         return tensors
 
     def _get_callbacks(self) -> list[Callback]:
-        callbacks: list[Callback] = [_RunThread(self)]
+        callbacks = self._thread_callbacks()
         callbacks += [_RunEachStep(accumulate_op(average)) for average in self._average_size]
         callbacks.append(CallbackFactory(setup_graph=lambda _: self._stream.reset()))
         return callbacks
+
+    def _thread_callbacks(self) -> list[Callback]:
+        return [_RunThread(self)]
 
     def _size(self) -> int:
         return len(self.ds)

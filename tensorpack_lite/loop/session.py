@@ -213,7 +213,7 @@ class HookedSession:
         for callback in self._callbacks:
             cause = callback.background_error()
             if cause is not None:
-                raise cause from (cause.__cause__ or error)
+                raise cause from cause.__cause__  # the error of the run is only its effect
         if self._coordinator is not None:
             self._coordinator.raise_requested_exception()
         raise private.explain_error(self.session, error) from None

@@ -22,6 +22,7 @@ from ..compat.tf1_behavior import prepare_tf1
 from ..utils.unsupported import Unsupported, UnsupportedModule
 from .removed.python2 import NEEDS_FISSIX, translate
 from .removed.report import LIBRARIES, find_changes, find_provided
+from .star_names import find_star_names
 from .startup.sitecustomize import is_library_file
 from .view import view
 
@@ -191,6 +192,8 @@ def _missing_names(tree: ast.Module, file: str) -> Iterator[Missing]:
         root = name.split(".")[0]
         if root in _ROOTS or (root in LIBRARIES and not find_provided(name)):
             yield from (one for one in _look_up(name, file, line) if one.name not in tested)
+    for line, name, reason in find_star_names(tree, _ROOTS):
+        yield Missing(file, line, name, reason)
 
 
 def _used_names(tree: ast.Module) -> Iterator[tuple[str, int]]:

@@ -245,7 +245,7 @@ class Trainer(ExtensionSettings, TrainerState):
             RuntimeError: with `lint = "error"`, lint has found a mistake.
             Preempted: with `exact`, after SIGTERM or SIGUSR1. A checkpoint was saved if at least one step was done, and
                 `after_train` was called.
-            KeyboardInterrupt: after Ctrl-C. With `exact`, a `ModelSaver` and one rank, a checkpoint was saved, unless Ctrl-C came twice.
+            KeyboardInterrupt: after Ctrl-C. With `exact` and a `ModelSaver`, a checkpoint was saved, unless Ctrl-C came twice.
             OSError: that checkpoint could not be written; earlier ones are intact.
         """
         steps = check_steps("Trainer: steps_per_epoch", steps_per_epoch)

@@ -164,7 +164,7 @@ class AutoResumeTrainConfig(TrainConfig):
         exact: whether the data, the random numbers and the callbacks continue as if training had not ended,
             so that it computes the same bytes; see docs/save_resume.md. Checkpoints of such a training also
             have the positions of its data. SIGTERM and SIGUSR1 then save a checkpoint and end training with
-            exit code 143; so does the first Ctrl-C of a training with one rank and a `ModelSaver`, with KeyboardInterrupt. The log
+            exit code 143; so does the first Ctrl-C of a training with a `ModelSaver`, with KeyboardInterrupt. The log
             says what is not exact; with "require" that is an error.
         kwargs: see TrainConfig.
 

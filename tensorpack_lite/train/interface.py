@@ -11,9 +11,9 @@ from ..input_source.base import InputSource
 from ..input_source.feed import FeedInput
 from ..input_source.queueing import QueueInput
 from ..input_source.staging import StagingInput
-from ..loop.signals.last_line import LastLine
 from ..utils import logger
 from ..utils.errors import type_error
+from ..utils.uncaught import EndsBriefly
 from .base import Trainer
 from .config import TrainConfig
 from .exact.what_is_exact import begin_exact_resume
@@ -63,7 +63,7 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     trainer.model = model
     trainer.lint, trainer.lint_ignore = config.lint, config.lint_ignore
     input_source = apply_default_prefetch(source, trainer)
-    with LastLine(), logger.unlock_dir_on_error():  # AutoResumeTrainConfig may have locked it
+    with EndsBriefly(), logger.unlock_dir_on_error():  # AutoResumeTrainConfig may have locked it
         if config.exact:
             begin_exact_resume(config.session_init, config.exact, trainer)
         else:

@@ -6,10 +6,13 @@ import copyreg
 import functools
 from typing import Any, Iterable
 
+from ..compat import tfv1 as tf
 from ..graph_builder.model_desc import ModelDescBase
+from ..input_source import enqueue
+from ..input_source import queueing as today_queueing
 from ..train import base, multi_gpu, simple
 from ..train import config as today_config
-from . import config, model, trainers
+from . import config, model, queueing, trainers
 
 __all__ = ["old_class"]
 
@@ -26,6 +29,7 @@ _CONFIGS: dict[type, type] = {
     today_config.TrainConfig: config.TrainConfig,
     today_config.AutoResumeTrainConfig: config.AutoResumeTrainConfig,
 }
+_INPUTS: dict[type, type] = {today_queueing.QueueInput: queueing.QueueInput}
 
 
 def old_class(cls: type, arguments: Iterable[object]) -> type:
@@ -34,6 +38,7 @@ def old_class(cls: type, arguments: Iterable[object]) -> type:
 
     - A trainer that gets a TrainConfig is one of `trainv1`. A script's own trainer also needs `_setup`, or a base class
       that is a complete trainer.
+    - A QueueInput has the attributes that subclasses in scripts use, and an EnqueueThread accepts their arguments.
     - All models and configs have the interface of `trainv1`, which contains the current one.
 
     Args:
@@ -51,6 +56,11 @@ def old_class(cls: type, arguments: Iterable[object]) -> type:
         return _with_bases((model.AnyGeneration, cls, model.ModelDesc), named_after=1)
     if issubclass(cls, today_config.TrainConfig):
         return _combined(cls, _CONFIGS, config.TrainConfig)
+    if issubclass(cls, today_queueing.QueueInput):
+        return _combined(cls, _INPUTS, queueing.QueueInput)
+    if issubclass(cls, enqueue.EnqueueThread):
+        is_old = any(isinstance(argument, tf.QueueBase) for argument in arguments)
+        return queueing.EnqueueThread if is_old and cls is enqueue.EnqueueThread else cls
     has_config = any(isinstance(argument, today_config.TrainConfig) for argument in arguments)
     trains_alone = hasattr(cls, "_setup") or _counterpart(cls, _TRAINERS) is not trainers.Trainer
     return _combined(cls, _TRAINERS, trainers.Trainer) if has_config and trains_alone else cls

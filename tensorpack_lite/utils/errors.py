@@ -10,7 +10,7 @@ import errno
 from contextlib import contextmanager
 from typing import Iterator
 
-__all__ = ["DamagedFileError", "parsing", "rebuild_error", "type_error"]
+__all__ = ["DamagedFileError", "error_text", "parsing", "rebuild_error", "type_error"]
 
 # errno of an OSError that the content of a file causes: gzip, HDF5, a seek to an invalid position
 _NOT_ABOUT_THE_DISK = (None, 0, errno.EINVAL)
@@ -23,6 +23,19 @@ class DamagedFileError(ValueError):
     All readers of the library raise it. The message starts with the path. Errors of the file system keep their types:
     a missing file is a FileNotFoundError, an unreadable one a PermissionError.
     """
+
+
+def error_text(error: BaseException) -> str:
+    """
+    Return the message of an exception, even if its `__str__` raises.
+
+    Args:
+        error: any exception.
+    """
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 (a broken `__str__` must not hide the error)
+        return "(its text cannot be shown)"
 
 
 def type_error(who: str, expected: str, got: object, advice: str = "") -> TypeError:

@@ -32,6 +32,7 @@ _PLASMA = Old("The Plasma store was removed from PyArrow. MultiProcessRunnerZMQ 
 _PIPES = Old(
     "A private helper of tensorpack's ZMQ runners. Use MultiProcessRunnerZMQ or MultiProcessMapData."
 )
+_WORKER = Old("Use MultiProcessDatasetPredictor, or MultiThreadAsyncPredictor.")
 _INPUT = Old(
     "Use tf.TensorSpec(shape, dtype, name), or InputDesc and ModelDesc of tensorpack_lite.trainv1.",
     "trainv1.inputs:InputDesc",
@@ -79,6 +80,9 @@ _ROWS: dict[tuple[str, ...], dict[str, Old]] = {
             "trainv1.feedfree:FeedfreeTrainerBase",
         ),
         "FeedfreeTrainer": Old("Use SimpleTrainer with an InputSource.", "trainv1.trainers:SimpleTrainer"),
+        "SimpleFeedfreeTrainer": Old(
+            "Use SimpleTrainer with an InputSource.", "trainv1.trainers:SimpleTrainer"
+        ),
         "MultiGPUTrainerBase": Old("Derive from SyncMultiGPUTrainerReplicated or SingleCostTrainer."),
         "QueueInputTrainerBase": Old("Derive from SingleCostTrainer, and pass a QueueInput as its input."),
         "SingleCostFeedfreeTrainer": Old(
@@ -96,9 +100,28 @@ _ROWS: dict[tuple[str, ...], dict[str, Old]] = {
         ),
     },
     ("", "tfutils"): {
+        "NewSession": Old("Use JustCurrentSession().", "tfutils.sessinit:JustCurrentSession"),
+        "TryResumeTraining": Old("Use AutoResumeTrainConfig instead of TrainConfig."),
+        "backup_collection": Old(
+            "Import it from tensorpack_lite.tfutils.collection.", "tfutils.collection:backup_collection"
+        ),
+        "clear_collection": Old("Use tf.get_default_graph().clear_collection(name)."),
+        "freeze_collection": Old(
+            "Import it from tensorpack_lite.tfutils.collection.", "tfutils.collection:freeze_collection"
+        ),
+        "get_op_or_tensor_by_name": Old(
+            "Import it from tensorpack_lite.tfutils.common.", "tfutils.common:get_op_or_tensor_by_name"
+        ),
+        "get_tensors_by_names": Old(
+            "Import it from tensorpack_lite.tfutils.common.", "tfutils.common:get_tensors_by_names"
+        ),
+        "get_vars_by_names": Old("Use tfutils.common.get_tensors_by_names(names)."),
+        "restore_collection": Old(
+            "Import it from tensorpack_lite.tfutils.collection.", "tfutils.collection:restore_collection"
+        ),
         "get_op_tensor_name": Old(
             "Import it from tensorpack_lite.tfutils.common.", "tfutils.common:get_op_tensor_name"
-        )
+        ),
     },
     ("", "tfutils.varmanip"): {
         "dump_chkpt_vars": Old("Use load_chkpt_vars(path).", "tfutils.varmanip:load_chkpt_vars")
@@ -110,6 +133,9 @@ _ROWS: dict[tuple[str, ...], dict[str, Old]] = {
     },
     ("", "tfutils.sessinit"): {"ParamRestore": Old("Use DictRestore(dict).", "tfutils.sessinit:DictRestore")},
     ("", "callbacks"): {
+        "FeedfreeInferenceRunner": Old(
+            "Use InferenceRunner with an InputSource.", "callbacks.inference_runner:InferenceRunner"
+        ),
         "StatHolder": Old("Use trainer.monitors.", "trainv1.callbacks:StatHolder"),
         "StatPrinter": Old("The default monitors print all scalars.", "trainv1.callbacks:StatPrinter"),
         "SummaryMovingAverage": Old("Use MovingAverageSummary.", "callbacks.summary:MovingAverageSummary"),
@@ -118,6 +144,7 @@ _ROWS: dict[tuple[str, ...], dict[str, Old]] = {
         "Triggerable": Old("Use Callback.", "loop.callback:Callback"),
     },
     ("", "models"): {
+        "ImageSample": Old("It was removed. Use tf.image.resize_bilinear."),
         "GroupedConv2D": Old("Use Conv2D(..., split=number of groups).", "models.conv2d:Conv2D"),
         "LeakyReLU": Old("Use tf.nn.leaky_relu(x, alpha).", "trainv1.layers:LeakyReLU"),
         "ResizeImages": Old("Use tf.image.resize_bilinear(images, size).", "trainv1.layers:ResizeImages"),
@@ -135,6 +162,12 @@ _ROWS: dict[tuple[str, ...], dict[str, Old]] = {
         "symbolic_functions": Old("Import tensorpack_lite.tfutils.symbolic_functions.", _FUNCTIONS),
     },
     ("", "dataflow"): {
+        "DataFromSocket": Old("Use RemoteDataZMQ(addr)."),
+        "PlasmaGetData": _PLASMA,
+        "PlasmaPutData": _PLASMA,
+        "PrefetchOnGPUs": Old("Use MultiProcessRunner, whose DataFlow chooses the GPU in reset_state()."),
+        "PrefetchProcess": Old("Use MultiProcessRunner(df, num_prefetch, num_proc)."),
+        "TFRecordData": Old("Use TFRecordSerializer.load(path, size)."),
         "LMDBDataPoint": Old("Use LMDBSerializer.load(path).", "dataflow.dftools:LMDBDataPoint"),
         "ThreadedMapData": Old("Use MultiThreadMapData.", "dataflow.map_thread:MultiThreadMapData"),
         "dump_dataflow_to_lmdb": Old(
@@ -162,7 +195,12 @@ _ROWS: dict[tuple[str, ...], dict[str, Old]] = {
         "_zmq_catch_error": _PIPES,
         "del_weakref": _PIPES,
     },
-    ("predict",): {"get_predict_func": Old("Use OfflinePredictor(config), whose arguments are the inputs.")},
+    ("", "predict"): {
+        "MultiProcessPredictWorker": _WORKER,
+        "MultiProcessQueuePredictWorker": _WORKER,
+        "MultiThreadPredictWorker": _WORKER,
+        "get_predict_func": Old("Use OfflinePredictor(config), whose arguments are the inputs."),
+    },
     ("utils",): {
         "get_dataset_path": Old("Import it from tensorpack_lite.utils.fs.", "utils.fs:get_dataset_path")
     },

@@ -59,10 +59,16 @@ ALLOWED = {
         "sys.excepthook",
     ): "an error outside the trainer must reach the other ranks before this process ends",
     (
-        "loop/signals/last_line.py",
+        "utils/uncaught.py",
         "excepthook",
         "sys.excepthook",
-    ): "after Ctrl-C, a script ends with one line, and callers still get the KeyboardInterrupt",
+    ): "a script that an error ends prints little, and callers still get the whole error",
+    (
+        "utils/brief_traceback.py",
+        "foreign attribute",
+        "one.__cause__",
+    ): "the error ends the script or the worker, and what is printed shows the lines of the user only",
+    ("utils/brief_traceback.py", "foreign attribute", "one.__traceback__"): "likewise",
     (
         "utils/frames.py",
         "frame",

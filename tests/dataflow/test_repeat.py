@@ -7,6 +7,7 @@ import itertools
 import pytest
 from fakes.reading import broken_once
 
+from tensorpack_lite.dataflow.mapping import MapData
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
 from tensorpack_lite.dataflow.repeat import FixedSizeData, RepeatedData, RepeatedDataPoint, run_without_end
 
@@ -14,6 +15,10 @@ from tensorpack_lite.dataflow.repeat import FixedSizeData, RepeatedData, Repeate
 def one_to(last):
     """Return a DataFlow of 1 to `last` in order."""
     return DataFromList(list(range(1, last + 1)), shuffle=False)
+
+
+def returns_nothing(dp):
+    pass
 
 
 class TestRepeatedData:
@@ -48,6 +53,32 @@ class TestRepeatedData:
         flow = RepeatedData(DataFromGenerator(iter([1, 2])), -1)
         with pytest.raises(RuntimeError, match="if it is a running generator"):
             list(itertools.islice(flow, 3))
+
+    @pytest.mark.parametrize("num", [1, 3, 10**9])
+    def test_a_map_that_drops_all(self, num):
+        """If a map function drops all datapoints of all passes, or of many, the error names it instead of an empty or endless pass."""
+        flow = RepeatedData(MapData(one_to(3), returns_nothing), num)
+        with pytest.raises(
+            RuntimeError, match="MapData: returns_nothing returned None .*is a return statement missing"
+        ):
+            next(iter(flow))
+
+    def test_a_map_above_that_drops_all(self):
+        """The same holds for a map function above the RepeatedData, after at least 1000 datapoints."""
+        flow = MapData(RepeatedData(one_to(3), 10**9), returns_nothing)
+        with pytest.raises(RuntimeError, match="MapData: returns_nothing returned None for a whole pass"):
+            next(iter(flow))
+
+    def test_a_map_that_drops_a_pass(self):
+        """A map function may drop whole passes if it has kept, or will keep, a datapoint of another one."""
+        for kept in (1, 9):
+            calls = itertools.count(1)
+            flow = RepeatedData(MapData(one_to(3), lambda dp: dp if next(calls) == kept else None), 3)  # noqa: B023
+            assert 1 == len(list(flow))
+
+    def test_no_data(self):
+        """A number of empty passes is an empty pass if no map function is the cause."""
+        assert [] == list(RepeatedData(one_to(0), 3))
 
     def test_a_wrong_number(self):
         """A number below -1 raises ValueError."""

@@ -120,7 +120,7 @@ def is_stopped_in(seconds):
 def with_grandchild():
     """Fork a child, which holds copies of all open files, and die."""
     if os.fork() == 0:
-        time.sleep(3)
+        time.sleep(20)
         os._exit(0)
     yield [[0]]
     os.kill(os.getpid(), signal.SIGKILL)

@@ -2,7 +2,8 @@
 Script with worker processes that gets Ctrl-C, with options in `options.json`.
 
 - `stage`: one of STAGES. `method`: the start method of the workers.
-- `moment`: what the main thread does when the signal comes, one of MOMENTS, or "graph", "training" and "after_train" of a training.
+- `moment`: what the main thread does when the signal comes, one of MOMENTS, or "graph", "training", "validation", "no datapoint" and
+  "after_train" of a training.
 - `group`: whether the signal goes to all processes, as from a terminal, or only to this one.
 - `busy`: whether the workers are in a call that holds the interpreter's lock for seconds.
 
@@ -54,6 +55,10 @@ def identity(dp):
     return dp
 
 
+def never(dp):
+    time.sleep(300)
+
+
 def hold(dp):
     hold_lock(6)
     return dp
@@ -64,6 +69,8 @@ def points():
 
 
 def function():
+    if options()["moment"] == "no datapoint":
+        return never
     return hold if options()["busy"] else identity
 
 
@@ -151,13 +158,22 @@ MOMENTS = {
 def train(moment, flow):
     from tensorpack_lite import (
         Callback,
+        InferenceRunner,
         ModelDesc,
         QueueInput,
+        ScalarStats,
         SimpleTrainer,
         TrainConfig,
+        get_current_tower_context,
         launch_train_with_config,
     )
     from tensorpack_lite import tfv1 as tf
+
+    def wait(value):
+        if not os.path.exists("pressed"):
+            press_after(0.2)
+        time.sleep(0.5)
+        return value
 
     class Model(ModelDesc):
         def inputs(self):
@@ -167,6 +183,8 @@ def train(moment, flow):
             if moment == "graph":
                 press_after(0.1)
                 time.sleep(60)
+            if moment == "validation" and not get_current_tower_context().is_training:
+                x = tf.py_func(wait, [x], tf.float32)
             w = tf.get_variable("w", initializer=0.0)
             return tf.reduce_mean((w - x) ** 2, name="cost")
 
@@ -183,10 +201,15 @@ def train(moment, flow):
                 press_after(0.1)
                 time.sleep(60)
 
+    if moment == "no datapoint":
+        press_after(8)
+    validation = []
+    if moment == "validation":
+        validation = [InferenceRunner(STAGES[options()["stage"]](), [ScalarStats("cost")])]
     config = TrainConfig(
         model=Model(),
         data=QueueInput(flow),
-        callbacks=[Press()],
+        callbacks=[Press(), *validation],
         monitors=[],
         extra_callbacks=[],
         steps_per_epoch=STEPS if moment == "training" else 20,

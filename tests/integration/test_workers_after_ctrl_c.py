@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
+from fakes.processes import python_environment
 from fakes.programs import program_runner
 
-pytestmark = [pytest.mark.slow, pytest.mark.any_tensorflow]
+pytestmark = [pytest.mark.slow]
 
 SCRIPT = Path(__file__).parents[1] / "fakes" / "workers_script.py"
 PATIENCE = 2.0  # seconds
@@ -23,7 +26,7 @@ STAGES = [
     "nested",
 ]
 PLAIN = ["reset_state", "native code", "loop", "thread", "started in a thread"]
-TRAINING = ["graph", "training", "after_train"]
+TRAINING = ["graph", "no datapoint", "training", "validation", "after_train"]
 
 
 @pytest.fixture(scope="module")
@@ -45,15 +48,32 @@ def processes_of(directory):
     return found
 
 
+def run_old(directory):
+    """Run the script under `tensorpack-lite run`. Return its exit code and output."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "tensorpack_lite", "run", "script.py"],
+        cwd=str(directory),
+        env=python_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
+    return ended.returncode, ended.stdout
+
+
 @pytest.fixture
 def press(runner, tmp_path):
     """Run the script until Ctrl-C has ended it. Return its output and how many workers are there two seconds later."""
     shutil.copy(str(SCRIPT), str(tmp_path / "script.py"))
 
-    def press(**options):
+    def press(is_old=False, **options):
         defaults = {"stage": "MultiProcessRunnerZMQ", "method": "fork", "group": True, "busy": False}
         (tmp_path / "options.json").write_text(json.dumps({**defaults, **options}))
-        status, output = runner.run_to_any_end(tmp_path, str(tmp_path / "script.py"))
+        if is_old:
+            status, output = run_old(tmp_path)
+        else:
+            status, output = runner.run_to_any_end(tmp_path, str(tmp_path / "script.py"))
         end = time.monotonic() + PATIENCE
         while processes_of(tmp_path) and time.monotonic() < end:
             time.sleep(0.02)
@@ -82,6 +102,17 @@ def test_a_training(press, moment):
     lines = output.splitlines()
     assert lines[-1].startswith("KeyboardInterrupt: ")
     assert moment == "after_train" or "Traceback" not in output
+
+
+@pytest.mark.parametrize(
+    ("stage", "moment"), [("MultiProcessMapData", "training"), ("MultiProcessRunnerZMQ", "validation")]
+)
+def test_an_old_script(press, stage, moment):
+    """The same holds under `tensorpack-lite run`."""
+    output, left = press(is_old=True, stage=stage, moment=moment)
+    assert 0 == left, output
+    assert output.splitlines()[-1].startswith("KeyboardInterrupt: ")
+    assert "Traceback" not in output
 
 
 @pytest.mark.full

@@ -471,7 +471,7 @@ class TestErrors:
         assert "checked" == error.value.op.name
 
     def test_background_error(self, sess):
-        """The background error of a callback is raised instead of TensorFlow's error, which is its cause."""
+        """The background error of a callback is raised instead of TensorFlow's error, which is only its effect."""
 
         class Reader(Callback):
             def background_error(self):
@@ -482,7 +482,8 @@ class TestErrors:
         session = HookedSession(sess, [CallbackToHook(Callback()), CallbackToHook(Reader())])
         with pytest.raises(ZeroDivisionError, match="in the data") as error:
             session.run(queue.dequeue())
-        assert isinstance(error.value.__cause__, tf.errors.OutOfRangeError)
+        assert error.value.__cause__ is None
+        assert error.value.__suppress_context__
 
     def test_out_of_range(self, sess):
         """Without a background error, TensorFlow's OutOfRangeError is raised."""

@@ -334,7 +334,7 @@ class TestSlowHub:
         begun = time.monotonic()
         with pytest.raises(RankError, match="Rank 0, the chief, has been silent for 1 s"):
             second.gather("values", "v" * 20_000_000)
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - begun < 60
         with pytest.raises(OSError, match="(?i)pipe"):
             second._socket.sendall(b"more")
         reading.release()

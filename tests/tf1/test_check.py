@@ -43,6 +43,35 @@ class TestCheck:
         assert result.returncode == 1
         assert "it ran" not in result.stderr
 
+    def test_star_names(self, write, tmp_path):
+        """A name that only a star import could give is reported if it does not exist or cannot be used."""
+        write(
+            "train.py",
+            """
+            from tensorpack import *
+            import helpers
+
+            change_gpu(0), symbolic_functions.accuracy, dftools
+            QueueInputTrainerBase
+            SimpleTrainr(), xrange(3), __file__
+
+            def train(model, *args, **kwargs):
+                try:
+                    unicode, tqdm_notebook
+                except NameError as error:
+                    print(error, [i for i, _ in enumerate(args)], lambda other: other)
+            """,
+        )
+        write("helpers.py", "from tensorpack import *\nfrom library import *\nfrom_library, PlasmaGetData\n")
+        result = run("--check", "train.py", cwd=tmp_path)
+        lines = [line.split(": ")[:2] for line in result.stdout.splitlines()[:-1]]
+        assert lines == [
+            ["helpers.py:3", "tensorpack.PlasmaGetData"],
+            ["train.py:6", "tensorpack.QueueInputTrainerBase"],
+            ["train.py:7", "tensorpack.SimpleTrainr"],
+            ["train.py:7", "xrange"],
+        ], result.stderr
+
     @pytest.mark.slow
     @pytest.mark.parametrize(
         ("script", "message"),

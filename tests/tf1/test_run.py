@@ -271,3 +271,31 @@ class TestTensorpack:
         assert result.returncode == 1
         assert re.search(r"ModuleNotFoundError: .*tensorpack\.nothing", result.stderr)
         assert "old_names.py" not in result.stderr
+
+
+@pytest.mark.slow
+def test_keras_is_imported_when_it_is_used(write, tmp_path):
+    """`import tensorflow` does not import tf_keras, which takes a second; its layers and cells work."""
+    script = """
+        import sys
+        import tensorflow as tf
+        print([name for name in sys.modules if name.split(".")[0] in ("keras", "tf_keras")])
+        y = tf.layers.dense(tf.placeholder(tf.float32, [None, 4]), 3)
+        tf.nn.rnn_cell.GRUCell(4), tf.keras.layers.Dense
+        print(y.shape.as_list())
+        """
+    write("train.py", script)
+    result = run("train.py", cwd=tmp_path)
+    assert "[]\n[None, 3]\n" == result.stdout, result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.any_tensorflow
+def test_a_script_without_tensorflow(write, tmp_path):
+    """The command imports neither NumPy nor TensorFlow before the script does, so that it starts in a fraction of a second."""
+    write(
+        "train.py",
+        "import sys; print([name for name in ('numpy', 'tensorflow', 'psutil') if name in sys.modules])",
+    )
+    result = run("train.py", cwd=tmp_path)
+    assert "[]\n" == result.stdout, result.stderr

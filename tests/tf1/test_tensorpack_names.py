@@ -85,3 +85,78 @@ def test_check_lists_unsupported_names(write, tmp_path):
     assert "caffe.proto" in lines[0][2]
     assert "gymnasium" in lines[1][2]
     assert result.returncode == 1
+
+
+QUEUE_SCRIPT = """
+import sys
+import numpy as np
+import tensorflow as tf
+from tensorpack import *
+from tensorpack.callbacks import StartProcOrThread
+from tensorpack.input_source.input_source import EnqueueThread
+
+class Shuffled(QueueInput):
+    def _setup(self, inputs):
+        self._input_placehdrs = [v.build_placeholder_reuse() for v in inputs]
+        with self.cached_name_scope():
+            self.queue = tf.RandomShuffleQueue(20, 2, [x.dtype for x in self._input_placehdrs], name='input_queue')
+            self.thread = EnqueueThread(self.queue, self._inf_ds, self._input_placehdrs)
+
+    def _get_input_tensors(self):
+        with self.cached_name_scope():
+            x = self.queue.dequeue(name='input_deque')
+        x.set_shape(self._input_placehdrs[0].shape)
+        return [x]
+
+class WithCallback(Shuffled):
+    def _get_callbacks(self):
+        callback = StartProcOrThread(self.thread)
+        callback.chief_only = False
+        return [callback]
+
+class Model(ModelDesc):
+    def _get_inputs(self):
+        return [InputDesc(tf.float32, [None], 'x')]
+
+    def _build_graph(self, inputs):
+        w = tf.get_variable('w', initializer=0.0)
+        self.cost = tf.reduce_mean(tf.square(w - inputs[0]), name='cost')
+
+    def _get_optimizer(self):
+        return tf.train.GradientDescentOptimizer(0.5)
+
+class Last(Callback):
+    def _after_train(self):
+        print('W', float(self.trainer.sess.run('w:0')))
+
+def data():
+    for _ in range(10):
+        yield [np.full([4], 3, 'float32')]
+    if sys.argv[1] == 'broken':
+        raise ValueError('the file is broken')
+
+if sys.argv[1] == 'callback':
+    source = WithCallback(DataFromGenerator(data))
+else:
+    source = Shuffled(DataFromGenerator(data))
+config = TrainConfig(model=Model(), data=source, callbacks=[Last()], steps_per_epoch=20, max_epoch=2)
+launch_train_with_config(config, SimpleTrainer())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["thread", "callback"])
+def test_an_input_of_the_script(write, tmp_path, how):
+    """A QueueInput of the script's own, with `_inf_ds` and `EnqueueThread(queue, ds, placeholders)`, trains over several passes."""
+    write("train.py", QUEUE_SCRIPT)
+    result = run("train.py", how, cwd=tmp_path)
+    assert "W 3.0" in result.stdout, result.stderr
+
+
+@pytest.mark.slow
+def test_an_input_of_the_script_whose_data_fails(write, tmp_path):
+    """An error of its data ends the training with this error."""
+    write("train.py", QUEUE_SCRIPT)
+    result = run("train.py", "broken", cwd=tmp_path)
+    assert result.returncode == 1
+    assert "the file is broken" in result.stderr.splitlines()[-1]

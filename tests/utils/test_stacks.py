@@ -193,7 +193,7 @@ def test_locks(waiting):
     thread = threading.Thread(target=wait_for, args=(lock,))
     with lock:
         thread.start()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not is_in_lock(lines_of(frame_of_thread(thread.ident))):
             assert time.monotonic() < deadline
     thread.join()

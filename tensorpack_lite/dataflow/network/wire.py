@@ -26,9 +26,9 @@ from typing import Any, Callable, Iterable, NamedTuple, Union
 import msgpack
 import numpy as np
 
+from ...utils.errors import error_text
 from ...utils.serialize import PickleSerializer
 from ..base import Datapoint
-from ..failure import error_text
 
 __all__ = [
     "MAX_FRAME_BYTES",

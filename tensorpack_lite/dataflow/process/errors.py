@@ -11,8 +11,10 @@ import signal
 import traceback
 from typing import Any, NoReturn
 
+from ...utils.brief_traceback import shorten_traceback
+from ...utils.errors import error_text
 from ..base import DataFlowTerminated
-from ..failure import error_text, stage_error
+from ..failure import stage_error
 
 __all__ = ["WorkerDied", "WorkerTraceback", "describe_error", "died", "raise_described"]
 
@@ -37,8 +39,9 @@ def describe_error(error: BaseException, where: str) -> dict[str, Any]:
         where: the stage and the process, e.g. "MultiProcessRunner: worker 0 (pid 4711), in FakeData".
 
     Returns:
-        A dict of strings, and under "pickled" the pickled error as bytes, or None if it cannot be pickled.
+        A dict of strings, "traceback" without the frames of the libraries, and under "pickled" the pickled error as bytes, or None if it cannot be pickled.
     """
+    shorten_traceback(error)
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     summary = f"{type(error).__name__}: {error_text(error)}"
     return {"where": where, "traceback": text, "summary": summary, "pickled": _pickled_or_none(error)}
@@ -60,7 +63,7 @@ def raise_described(description: dict[str, Any]) -> NoReturn:
         error: BaseException = RuntimeError(f"{where}: {description['summary']}")
     else:
         error = stage_error(pickle.loads(description["pickled"]), where)
-    raise error from WorkerTraceback(f"{where}:\n{description['traceback']}")
+    raise error from WorkerTraceback(f"{where}:\n{description['traceback'].rstrip()}")
 
 
 def died(who: str, where: str, index: int, pid: int | None, exitcode: int | None) -> WorkerDied:

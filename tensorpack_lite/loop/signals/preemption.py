@@ -144,13 +144,16 @@ class Preemption:
         Args:
             number: the signal.
         """
-        if number != signal.SIGINT:
-            self._limiting = number
+        self._limit(number)
         # Only once, also because a handler that interrupts another one must not wait for the event's lock.
         if self.number is None:
             self.received = self.received or number
             self.number = number
             self._requested.set()
+
+    def _limit(self, number: int) -> None:
+        if number != signal.SIGINT:  # after Ctrl-C there is no limit
+            self._limiting = number
 
     def check(self) -> None:
         """Raise Preempted if a signal was received."""

@@ -17,7 +17,7 @@ from .helpers import ARGUMENTS, ATTRIBUTES
 from .said import say, short_path
 from .table import BUILTINS
 
-__all__ = ["Use", "changed_code", "rewrite"]
+__all__ = ["Use", "bound_names", "changed_code", "rewrite"]
 
 _NAME_ERRORS = frozenset({"BaseException", "Exception", "NameError"})
 _PREFIX = "_tensorpack_lite_"
@@ -95,7 +95,7 @@ class _Rewriter(ast.NodeTransformer):
         self.has_helpers = False
         self._is_translated = is_translated
         self._divides = is_translated and not _imports_division(tree)
-        self._bound = _bound_names(tree)
+        self._bound = bound_names(tree)
         self._guarded = {id(node) for _, node in guarded_lines(tree, _NAME_ERRORS)}
 
     def _call(self, helper: str, node: Any, *args: Any, keywords: Any = ()) -> ast.Call:
@@ -194,7 +194,7 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
 
-def _bound_names(tree: ast.Module) -> set[str]:
+def bound_names(tree: ast.Module) -> set[str]:
     """Return the names that a file defines, imports or assigns anywhere."""
     names = set()
     for node in ast.walk(tree):
@@ -204,8 +204,10 @@ def _bound_names(tree: ast.Module) -> set[str]:
             names.add((node.asname or node.name).split(".")[0])
         elif isinstance(node, ast.arg):
             names.add(node.arg)
-        elif isinstance(node, (ast.ClassDef, ast.FunctionDef)):
-            names.add(node.name)
+        elif isinstance(node, (ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.FunctionDef)):
+            names.add(node.name or "")
+        elif isinstance(node, ast.Global):
+            names.update(node.names)
     return names
 
 

@@ -10,6 +10,7 @@ from typing import Any, Callable, Iterator, Sequence
 from ...compat import tfv1 as tf
 from ...compat.value_names import explain_handles
 from ...utils.checks import check_callable
+from ...utils.uncaught import EndsBriefly
 from .context import BaseTowerContext, get_current_tower_context
 from .handle import TowerTensorHandle, TowerTensorHandles
 from .mistakes import explain_mistakes
@@ -86,7 +87,7 @@ class TowerFunc:
             )
         self._refuse_second_inference_tower(context)
         who = "The tower function"
-        with _explain_existing_variable(context), explain_mistakes(who), explain_handles(who):
+        with EndsBriefly(), _explain_existing_variable(context), explain_mistakes(who), explain_handles(who):
             outputs = self._tower_fn(*inputs)
         self._handles.append(TowerTensorHandle(context, inputs, outputs, self.input_signature))
         return outputs

@@ -7,8 +7,8 @@ from typing import Any, Iterator
 
 from ...loop.extension import Extension
 from ...loop.signals.interrupt import InterruptWatch
-from ...loop.signals.last_line import LastLine
 from ...loop.signals.preemption import Preemption
+from ...utils.uncaught import EndsBriefly
 from ..resume import find_savers
 from .ranks import RankPreemption
 from .saving import SaveAtSignal
@@ -33,11 +33,11 @@ class Signals(Extension):
 
     @contextmanager
     def around_training(self, trainer: Any) -> Iterator[None]:
-        """Handle SIGTERM and SIGUSR1, and print one line when Ctrl-C ends the script."""
+        """Handle SIGTERM, SIGUSR1 and Ctrl-C, and print little when Ctrl-C or an error ends the script."""
         if trainer.exact:
             self.preemption = _make_preemption(trainer)
             trainer.callbacks.check = self.preemption.check
-        with LastLine(), self.preemption or nullcontext():
+        with EndsBriefly(), self.preemption or nullcontext():
             yield
 
     @contextmanager
@@ -55,10 +55,10 @@ class Signals(Extension):
 
 def _make_preemption(trainer: Any) -> Preemption:
     loop, callbacks = trainer.loop, trainer.callbacks
+
+    def saves() -> bool:
+        return loop.outcome is None and bool(find_savers(callbacks))
+
     if trainer.ranks is not None:
-        return RankPreemption(loop, trainer.end_within, trainer.ranks.channel)
-    return Preemption(
-        lambda: loop.has_stepped,
-        trainer.end_within,
-        lambda: loop.outcome is None and bool(find_savers(callbacks)),
-    )
+        return RankPreemption(loop, trainer.end_within, trainer.ranks.channel, saves)
+    return Preemption(lambda: loop.has_stepped, trainer.end_within, saves)

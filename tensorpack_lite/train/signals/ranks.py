@@ -1,6 +1,8 @@
-"""Handling of SIGTERM and SIGUSR1 in a training with several ranks, which end after the same step."""
+"""Handling of SIGTERM, SIGUSR1 and Ctrl-C in a training with several ranks, which end after the same step."""
 
 from __future__ import annotations
+
+from typing import Callable
 
 from ...loop.signals.preemption import Preemption
 from ...loop.state import TrainLoop
@@ -11,7 +13,7 @@ __all__ = ["RankPreemption"]
 
 class RankPreemption(Preemption):
     """
-    Context manager that handles SIGTERM and SIGUSR1 on one of several ranks, which all end after the same step.
+    Context manager that handles SIGTERM, SIGUSR1 and Ctrl-C on one of several ranks, which all end after the same step.
 
     A signal on any rank is sent to the chief, which names the last step. Each rank raises Preempted in the
     first `check` after that step.
@@ -20,16 +22,20 @@ class RankPreemption(Preemption):
         loop: the loop.
         within: seconds after which the process ends, wherever the main thread is.
         channel: the connection to the other ranks.
+        saves: returns whether the training can save a checkpoint after Ctrl-C.
     """
 
     wakes = False  # the last step needs its data
 
-    def __init__(self, loop: TrainLoop, within: float, channel: RankChannel) -> None:
-        super().__init__(lambda: loop.has_stepped, within)
+    def __init__(
+        self, loop: TrainLoop, within: float, channel: RankChannel, saves: Callable[[], bool]
+    ) -> None:
+        super().__init__(lambda: loop.has_stepped, within, saves)
         self._loop, self._channel = loop, channel
 
     def request(self, number: int) -> None:
         """Ask the chief for the last step. Any thread may call it."""
+        self._limit(number)
         if self.received is None:
             self.received = number
             self._channel.request_end(number)

@@ -88,7 +88,7 @@ class TestReceive:
         begin = time.monotonic()
         with pytest.raises(WorkerDied, match="was killed by SIGKILL"):
             first(group, 2)
-        assert time.monotonic() - begin < 2.5
+        assert time.monotonic() - begin < 15  # the child lives for 20 s
 
     def test_a_worker_that_follows_another_is_not_blamed(self):
         """If a worker ends because another one failed, the error names the one that failed, whichever ends first."""

@@ -97,12 +97,18 @@ def test_stopped(watched):
     assert (False, "") == watched(lambda: subprocess.run([sys.executable, "-c", script], check=True))
 
 
+def wait_for_output(file):
+    deadline = time.monotonic() + 60
+    while os.fstat(file.fileno()).st_size == 0 and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
 def test_the_timer_of_faulthandler_stays(tmp_path, watched):
     """The timer that the script has set with faulthandler still goes off."""
     with open(str(tmp_path / "own.txt"), "w+") as file:
         faulthandler.dump_traceback_later(0.3, file=file)
         try:
-            watched(lambda: time.sleep(0.6))
+            watched(lambda: wait_for_output(file))
         finally:
             faulthandler.cancel_dump_traceback_later()
         file.seek(0)
