@@ -7,10 +7,10 @@ from typing import Any, Sequence
 from ..compat import tfv1 as tf
 from ..utils.checks import check_at_least
 from .gradproc import GradVars
-from .optimizer import ProxyOptimizer
+from .optimizer import ProxyOptimizer, wrap_inside_processors
 from .symbolic_functions import map_values, values_of
 
-__all__ = ["DynamicLossScaleOptimizer"]
+__all__ = ["DynamicLossScaleOptimizer", "scale_loss"]
 
 
 class DynamicLossScaleOptimizer(ProxyOptimizer):
@@ -123,3 +123,21 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
             self._good_steps = tf.get_variable(
                 "good_steps", dtype=tf.int32, initializer=tf.zeros_initializer(), **options
             )
+
+
+def scale_loss(opt: tf.train.Optimizer) -> tf.train.Optimizer:
+    """
+    Return an optimizer with a `DynamicLossScaleOptimizer`, inside its gradient processors, which see unscaled gradients.
+
+    Args:
+        opt: a `tf.train.Optimizer`. One that has a `DynamicLossScaleOptimizer` already is returned itself.
+
+    Raises:
+        TypeError: `opt` is not a `tf.train.Optimizer`.
+    """
+    inner = opt
+    while isinstance(inner, ProxyOptimizer):
+        if isinstance(inner, DynamicLossScaleOptimizer):
+            return opt
+        inner = inner._opt
+    return wrap_inside_processors(opt, DynamicLossScaleOptimizer)

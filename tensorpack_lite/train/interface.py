@@ -12,6 +12,8 @@ from ..input_source.feed import FeedInput
 from ..input_source.queueing import QueueInput
 from ..input_source.staging import StagingInput
 from ..loop.last_line import LastLine
+from ..tfutils.precision import with_precision
+from ..tfutils.xla import with_xla
 from ..utils import logger
 from ..utils.errors import type_error
 from .base import Trainer
@@ -68,7 +70,9 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
             begin_exact_resume(config.session_init, config.exact, trainer)
         else:
             advance_graph_seed(trainer.step_to_resume_at(config.session_init))
-        trainer.setup_graph(model.get_input_signature(), input_source, model.build_graph, model.get_optimizer)
+        build, optimizer = with_precision(config.precision, model.build_graph, model.get_optimizer)
+        build = with_xla(build) if config.xla else build
+        trainer.setup_graph(model.get_input_signature(), input_source, build, optimizer)
     _warn_of_unused_regularizers()
     trainer.train_with_defaults(
         callbacks=config.callbacks,
