@@ -32,9 +32,10 @@ from .tower.context import get_current_tower_context
 from .varreplace import custom_getter_scope
 
 __all__ = [
+    "PrecisionRecord",
     "check_precision",
     "in_float32_part",
-    "kept_in_float32",
+    "precision_record",
     "precision_scope",
     "read_as",
     "to_compute_dtype",
@@ -105,7 +106,7 @@ def precision_scope(precision: str) -> Iterator[None]:
         return
     _current.dtype = dtype
     try:
-        with _storage_in_float32(dtype), _record_float32(dtype), _explain_mismatch(precision):
+        with _storage_in_float32(dtype), _record(dtype), _explain_mismatch(precision):
             yield
     finally:
         _current.dtype = outer
@@ -182,10 +183,27 @@ def in_float32_part() -> bool:
     return _current.dtype == tf.float32
 
 
+# For lint ---------------------------------------------------------------------------------------------------------
+
+
+class PrecisionRecord:
+    """
+    What `precision_scope` has built in one graph.
+
+    Attributes:
+        dtypes: the dtypes of 16 bits in which layers compute; empty if the graph has no such scope.
+        kept: the names of the operations that were built under "float32" inside another scope.
+    """
+
+    def __init__(self) -> None:
+        self.dtypes: set[tf.DType] = set()
+        self.kept: set[str] = set()
+
+
 @graph_memoized
-def kept_in_float32() -> set[str]:
-    """Return the names of the operations that were built under `precision_scope("float32")` inside another scope."""
-    return set()
+def precision_record() -> PrecisionRecord:
+    """Return the record of the default graph."""
+    return PrecisionRecord()
 
 
 def _cast(tensor: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
@@ -210,15 +228,16 @@ def _store_in_float32(getter: Callable[..., Any], *args: object, **kwargs: Any) 
 
 
 @contextmanager
-def _record_float32(dtype: tf.DType) -> Iterator[None]:
-    """Record the operations of a part that is float32 on purpose, for lint."""
+def _record(dtype: tf.DType) -> Iterator[None]:
+    """Record the dtype of a scope, or the operations of a part that is float32 on purpose."""
+    graph, record = tf.get_default_graph(), precision_record()
     if dtype != tf.float32:
+        record.dtypes.add(dtype)
         yield
         return
-    graph = tf.get_default_graph()
     before = len(graph.get_operations())
     yield
-    kept_in_float32().update(op.name for op in graph.get_operations()[before:])
+    record.kept.update(op.name for op in graph.get_operations()[before:])
 
 
 @contextmanager
