@@ -84,8 +84,12 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
         pairs = self._with_gradient(grads_and_vars)
         is_finite = tf.reduce_all([tf.reduce_all(tf.is_finite(values_of(grad))) for grad, _ in pairs])
 
+        outer_scope = tf.get_default_graph().get_name_scope()
+
         def apply() -> tf.Tensor:
-            update = self._opt.apply_gradients(pairs, global_step=global_step)
+            # the variables of the wrapped optimizer get the same names as without loss scale
+            with tf.name_scope(f"{outer_scope}/" if outer_scope else None):
+                update = self._opt.apply_gradients(pairs, global_step=global_step)
             with tf.control_dependencies([update]):
                 return tf.constant(True)
 

@@ -8,7 +8,7 @@ from typing import Any, Callable
 from ..compat import ensure_graph_mode, tensorflow
 from ..compat import tfv1 as tf
 
-__all__ = ["with_xla"]
+__all__ = ["keep_for_xla", "with_xla"]
 
 
 def with_xla(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,6 +30,8 @@ def with_xla(function: Callable[..., Any]) -> Callable[..., Any]:
     Example:
         >>> trainer.setup_graph(signature, source, with_xla(model.build_graph), model.get_optimizer)
 
+    Note: `TrainConfig(xla=True)` also calls `keep_for_xla` for a session config that is not given by the user.
+
     Note: XLA compiles once for each shape of the inputs, in the first step that has it. Batches of the same size avoid
     further compilations.
 
@@ -45,6 +47,17 @@ def with_xla(function: Callable[..., Any]) -> Callable[..., Any]:
 
     _find_scope()
     return compiled
+
+
+def keep_for_xla(config: tf.ConfigProto) -> None:
+    """
+    Change a session's config so that all operations stay as they are until XLA compiles them.
+
+    TensorFlow's remapper replaces, for example, a convolution, its bias and its activation by one operation, which XLA
+    does not compile.
+    """
+    options = config.graph_options.rewrite_options
+    options.remapping = options.OFF
 
 
 def _find_scope() -> Callable[[], Any]:

@@ -13,7 +13,8 @@ from ..input_source.queueing import QueueInput
 from ..input_source.staging import StagingInput
 from ..loop.last_line import LastLine
 from ..tfutils.precision import with_precision
-from ..tfutils.xla import with_xla
+from ..tfutils.sesscreate import NewSessionCreator
+from ..tfutils.xla import keep_for_xla, with_xla
 from ..utils import logger
 from ..utils.errors import type_error
 from .base import Trainer
@@ -71,7 +72,9 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
         else:
             advance_graph_seed(trainer.step_to_resume_at(config.session_init))
         build, optimizer = with_precision(config.precision, model.build_graph, model.get_optimizer)
-        build = with_xla(build) if config.xla else build
+        if config.xla:
+            build = with_xla(build)
+            _keep_for_xla(config.session_creator)
         trainer.setup_graph(model.get_input_signature(), input_source, build, optimizer)
     _warn_of_unused_regularizers()
     trainer.train_with_defaults(
@@ -111,6 +114,11 @@ def apply_default_prefetch(input_source_or_dataflow: InputSource | DataFlow, tra
         logger.info("The QueueInput is wrapped in a StagingInput, the default for several devices.")
         return StagingInput(source)
     return source
+
+
+def _keep_for_xla(creator: tf.train.SessionCreator) -> None:
+    if isinstance(creator, NewSessionCreator) and not creator.user_provided_config:
+        keep_for_xla(creator.config)
 
 
 def _warn_of_unused_regularizers() -> None:

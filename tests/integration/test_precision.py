@@ -11,7 +11,7 @@ from tensorpack_lite.compat import TF_VERSION
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.predict import OfflinePredictor, PredictConfig
-from tensorpack_lite.tfutils.sessinit import SmartInit
+from tensorpack_lite.tfutils.sessinit import DictRestore, SmartInit
 from tensorpack_lite.train import AutoResumeTrainConfig, SimpleTrainer, launch_train_with_config
 from tensorpack_lite.utils import logger
 from tensorpack_lite.utils.random_streams import fix_rng_seed
@@ -23,11 +23,17 @@ PRECISIONS = ["mixed_float16", pytest.param("mixed_bfloat16", marks=needs_bfloat
 class Weights(Callback):
     """Callback that keeps the last values of all variables, and the graph as it was before training."""
 
+    def _before_train(self):
+        self.initial = self._values()
+
     def _setup_graph(self):
         self.graph = tf.get_default_graph().as_graph_def()
 
     def _after_train(self):
-        self.values = self.trainer.sess.run({var.op.name: var for var in tf.global_variables()})
+        self.values = self._values()
+
+    def _values(self):
+        return self.trainer.sess.run({var.op.name: var for var in tf.global_variables()})
 
 
 def test_nothing_changes_without_it():
@@ -49,11 +55,12 @@ def test_nothing_changes_without_it():
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_step_has_the_gradients_of_float32(precision):
     """After one epoch, the weights differ from those of float32 by the rounding of 16 bits, and are float32."""
-    values = []
+    values, initial = [], {}
     for current in ("float32", precision):
         weights = Weights()
         with tf.Graph().as_default():
-            train_digits(Recurrent(), 1, [weights], precision=current)
+            train_digits(Recurrent(), 1, [weights], precision=current, session_init=DictRestore(initial))
+        initial = weights.initial
         values.append(weights.values)
     for name, expected in values[0].items():
         if name.endswith(("/kernel", "/W")):
@@ -67,10 +74,14 @@ def test_a_step_has_the_gradients_of_float32(precision):
 @pytest.mark.parametrize(("model", "epochs"), [(ConvNet, 15), (Recurrent, 40)])
 def test_accuracy(precision, model, epochs):
     """A convnet and an LSTM reach the accuracy of float32 within 0.5 %, in the mean of the last epochs."""
-    means = []
+    means, initial = [], {}
     for current in ("float32", precision):
+        weights = Weights()
         with tf.Graph().as_default():
-            trainer = train_digits(model(), epochs, precision=current)
+            trainer = train_digits(
+                model(), epochs, [weights], precision=current, session_init=DictRestore(initial)
+            )
+        initial = weights.initial
         history = [value for _, value in trainer.monitors.get_history("validation_accuracy")]
         means.append(np.mean(history[-5:]))
     assert means[0] > 0.95
