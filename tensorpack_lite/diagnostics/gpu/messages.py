@@ -117,8 +117,8 @@ _OTHERS = (
     _known(
         r"DNN library is not found|No DNN in stream executor|Failed to get convolution algorithm"
         r"|Could not create cudnn handle(?!: CUDNN_STATUS_(?:ALLOC|INTERNAL))|CUDNN_STATUS_NOT_INITIALIZED",
-        f"cuDNN, which computes convolutions, cannot be used. Run {_PIP}; if it is installed, see the lines about cuDNN in "
-        "TensorFlow's log above.",
+        f"cuDNN, which computes convolutions, cannot be used. Run {_PIP}; if it is installed, TF_CPP_MIN_LOG_LEVEL=0 shows "
+        "what TensorFlow's log says about it.",
     ),
     _known(
         r"Couldn't (?:invoke|get) ptxas|ptxas version|libdevice not found|libdevice\.10\.bc",

@@ -133,11 +133,13 @@ def test_without_a_directory():
 
 
 @pytest.mark.parametrize("uses_gpu", [False, True])
-def test_a_gpu_that_is_not_used(monkeypatch, caplog, uses_gpu):
+def test_a_gpu_that_is_not_used(monkeypatch, uses_gpu):
     """A training on the CPU of a machine with GPUs logs a warning that names the command."""
+    messages = []
+    monkeypatch.setattr(errors.logger, "warning", messages.append)
     monkeypatch.setattr(errors, "count_gpus", lambda: 2)
     monkeypatch.setattr(errors, "get_num_gpu", lambda: 2)
     devices = [SimpleNamespace(device_type="CPU"), SimpleNamespace(device_type="GPU")][: 1 + uses_gpu]
     trainer = SimpleNamespace(sess=SimpleNamespace(list_devices=lambda: devices))
     GPUErrors().after_initialize(trainer)
-    assert uses_gpu != ("TensorFlow uses none of the 2 GPUs" in caplog.text)
+    assert uses_gpu != ("TensorFlow uses none of the 2 GPUs" in "".join(messages))
