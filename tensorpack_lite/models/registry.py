@@ -186,7 +186,9 @@ def _shapes(tensors: object) -> str:
     return ", ".join(get_shape_str(x) if hasattr(x, "shape") else type(x).__name__ for x in items)
 
 
-def _map_tensors(function: Callable[[tf.Tensor], tf.Tensor], inputs: Any) -> Any:
+def _map_tensors(
+    function: Callable[[tf.Tensor], tf.Tensor], inputs: tf.Tensor | Sequence[tf.Tensor]
+) -> tf.Tensor | list[tf.Tensor]:
     return [function(x) for x in inputs] if isinstance(inputs, (list, tuple)) else function(inputs)
 
 

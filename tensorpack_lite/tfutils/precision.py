@@ -113,8 +113,8 @@ def precision_scope(precision: str) -> Iterator[None]:
 
 
 def with_precision(
-    precision: str, get_cost_fn: Callable[..., Any], get_opt_fn: Callable[[], tf.train.Optimizer]
-) -> tuple[Callable[..., Any], Callable[[], tf.train.Optimizer]]:
+    precision: str, get_cost_fn: Callable[..., tf.Tensor], get_opt_fn: Callable[[], tf.train.Optimizer]
+) -> tuple[Callable[..., tf.Tensor], Callable[[], tf.train.Optimizer]]:
     """
     Return the functions for `SingleCostTrainer.setup_graph`, or another trainer, in a precision.
 
@@ -140,7 +140,7 @@ def with_precision(
         return get_cost_fn, get_opt_fn
 
     @functools.wraps(get_cost_fn)
-    def get_cost(*inputs: tf.Tensor) -> Any:
+    def get_cost(*inputs: tf.Tensor) -> tf.Tensor:
         graph = tf.get_default_graph()
         before = len(graph.get_operations())
         with precision_scope(precision):
@@ -218,7 +218,7 @@ def _storage_in_float32(dtype: tf.DType) -> ContextManager[None]:
     return nullcontext() if dtype == tf.float32 else custom_getter_scope(_store_in_float32)
 
 
-def _store_in_float32(getter: Callable[..., Any], *args: object, **kwargs: Any) -> Any:
+def _store_in_float32(getter: Callable[..., tf.Tensor], *args: object, **kwargs: Any) -> tf.Tensor:
     """Custom getter: a trainable variable that is requested in 16 bits is stored in float32, and cast when it is read."""
     dtype = kwargs.get("dtype")
     if dtype is None or tf.as_dtype(dtype) not in _HALF or kwargs.get("trainable") is False:

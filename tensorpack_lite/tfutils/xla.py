@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable
+from typing import Any, Callable, ContextManager, TypeVar
 
 from ..compat import ensure_graph_mode, tensorflow
 from ..compat import tfv1 as tf
 
 __all__ = ["keep_for_xla", "with_xla"]
 
+T = TypeVar("T")
 
-def with_xla(function: Callable[..., Any]) -> Callable[..., Any]:
+
+def with_xla(function: Callable[..., T]) -> Callable[..., T]:
     """
     Let XLA compile what a function builds, and its gradients.
 
@@ -40,7 +42,7 @@ def with_xla(function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(function)
-    def compiled(*args: Any, **kwargs: Any) -> Any:
+    def compiled(*args: object, **kwargs: object) -> T:
         ensure_graph_mode()
         with _find_scope()():
             return function(*args, **kwargs)
@@ -60,7 +62,7 @@ def keep_for_xla(config: tf.ConfigProto) -> None:
     options.remapping = options.OFF
 
 
-def _find_scope() -> Callable[[], Any]:
+def _find_scope() -> Callable[[], ContextManager[None]]:
     xla: Any = getattr(getattr(tensorflow, "xla", tf.xla), "experimental", None)
     is_built = getattr(
         tensorflow.test, "is_built_with_xla", lambda: True

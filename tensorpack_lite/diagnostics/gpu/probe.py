@@ -12,7 +12,6 @@ import os
 import re
 import sys
 import time
-from typing import Any
 
 __all__ = ["probe"]
 
@@ -21,7 +20,7 @@ _LIBRARY = re.compile(
 )
 
 
-def probe() -> dict[str, Any]:
+def probe() -> dict[str, object]:
     """
     Import TensorFlow, list its GPUs, and compute a product and a convolution on each.
 
@@ -41,7 +40,9 @@ def probe() -> dict[str, Any]:
         start = time.perf_counter()
         error = _compute(name)
         devices.append({"name": name, "error": error, "seconds": round(time.perf_counter() - start, 1)})
-    build = getattr(tensorflow.sysconfig, "get_build_info", dict)()  # TensorFlow 1.15 does not tell
+    build: dict[str, object] = getattr(
+        tensorflow.sysconfig, "get_build_info", dict
+    )()  # TensorFlow 1.15 does not tell
     return {
         "tensorflow": tensorflow.__version__,
         "has_cuda": bool(tf.test.is_built_with_cuda()),

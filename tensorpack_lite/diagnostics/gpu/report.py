@@ -47,7 +47,7 @@ class GPUReport(NamedTuple):
 class _Gpu(NamedTuple):
     """A GPU that nvidia-smi lists; all values are text."""
 
-    index: str
+    number: str
     name: str
     capability: str
     memory: str
@@ -66,7 +66,8 @@ def make_gpu_report() -> GPUReport:
     works = any(device["error"] is None for device in devices)
     build, libraries = found.get("build", {}), found.get("libraries", {})
     rows = [
-        (f"GPU {gpu.index}", f"{gpu.name}, {gpu.memory}, compute capability {gpu.capability}") for gpu in gpus
+        (f"GPU {gpu.number}", f"{gpu.name}, {gpu.memory}, compute capability {gpu.capability}")
+        for gpu in gpus
     ]
     rows += [
         ("nvidia-smi", trouble or f"lists {len(gpus)} GPUs"),
@@ -130,7 +131,7 @@ def _read_driver() -> str:
         return file.readline().strip()
 
 
-def _show_build(has_cuda: bool, build: dict[str, Any]) -> str:
+def _show_build(has_cuda: bool, build: dict[str, str]) -> str:
     if not has_cuda:
         return "no"
     known = [
