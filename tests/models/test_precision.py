@@ -150,3 +150,12 @@ def test_the_holder_has_the_variable(precision):
     with TowerContext("", is_training=True), precision_scope(precision):
         y = FullyConnected("fc", inputs_of("FullyConnected"), 3)
     assert tf.trainable_variables() == y.variables.all()
+
+
+@every_precision
+def test_batch_norm_has_one_kernel(precision):
+    """BatchNorm of images is TensorFlow's fused kernel, in 16 bits with statistics in float32, where there is one."""
+    dtype, _ = PRECISIONS[precision]
+    build("BatchNorm", tf.cast(inputs_of("BatchNorm"), dtype), precision)
+    (kernel,) = [op for op in tf.get_default_graph().get_operations() if op.type == "FusedBatchNormV3"]
+    assert [dtype, tf.float32, tf.float32] == [tensor.dtype for tensor in kernel.outputs[:3]]
