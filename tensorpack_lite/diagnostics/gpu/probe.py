@@ -13,6 +13,9 @@ import re
 import sys
 import time
 
+from ...compat import ensure_graph_mode, tensorflow
+from ...compat import tfv1 as tf
+
 __all__ = ["probe"]
 
 _LIBRARY = re.compile(
@@ -29,9 +32,6 @@ def probe() -> dict[str, object]:
         `description`, and `error`, the text of an error of the computation or None, `seconds`), and `libraries` (the paths
         of the NVIDIA libraries that were loaded, by name).
     """
-    from ...compat import ensure_graph_mode, tensorflow
-    from ...compat import tfv1 as tf
-
     ensure_graph_mode()
     with tf.Session() as session:
         names = [one.name for one in session.list_devices() if one.device_type == "GPU"]
@@ -53,8 +53,6 @@ def probe() -> dict[str, object]:
 
 
 def _compute(device: str) -> str | None:
-    from ...compat import tfv1 as tf
-
     with tf.Graph().as_default(), tf.device(device):
         image = tf.random_uniform([2, 16, 16, 8])
         kernel = tf.random_uniform([3, 3, 8, 8])
