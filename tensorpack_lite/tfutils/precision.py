@@ -188,7 +188,7 @@ def in_float32_part() -> bool:
 
 class PrecisionRecord:
     """
-    What `precision_scope` has built in one graph.
+    Record of the scopes of one graph.
 
     Attributes:
         dtypes: the dtypes of 16 bits in which layers compute; empty if the graph has no such scope.

@@ -59,7 +59,7 @@ def keep_for_xla(config: tf.ConfigProto) -> None:
     does not compile.
     """
     options = config.graph_options.rewrite_options
-    options.remapping = options.OFF
+    options.MergeFrom(type(options)(remapping=options.OFF))
 
 
 def _find_scope() -> Callable[[], ContextManager[None]]:

@@ -135,7 +135,7 @@ _OTHERS = (
 
 class OutOfMemory(NamedTuple):
     """
-    What an error about memory says.
+    Contents of an error about memory that ran out.
 
     Attributes:
         device: "GPU 0", "CPU 0"; "" if it is unknown.

@@ -1,5 +1,5 @@
 """
-What TensorFlow does with the GPUs of this machine, as JSON: `python -m tensorpack_lite.diagnostics.gpu.probe`.
+Program that tries the GPUs with TensorFlow, and prints the result as JSON: `python -m tensorpack_lite.diagnostics.gpu.probe`.
 
 It is a process of its own, because a library that does not fit may crash it, and because TensorFlow's log, which the caller
 reads from stderr, cannot be turned on later.
