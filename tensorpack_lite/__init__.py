@@ -58,9 +58,9 @@ _TENSORFLOW_NAMES = {
     "enable_argscope_for_module", "get_arg_scope", "get_current_tower_context", "get_default_sess_config",
     "get_global_step_value", "get_global_step_var", "get_model_loader", "get_tf_version_tuple",
     "gradproc", "graph_builder", "input_source", "l1_regularizer", "l2_regularizer",
-    "launch_train_with_config", "layer_register", "models", "optimizer", "predict", "recompute_grad", "regularize_cost",
+    "launch_train_with_config", "layer_register", "models", "optimizer", "precision_scope", "predict", "recompute_grad", "regularize_cost",
     "regularize_cost_from_collection", "remap_input_source", "rename_tflayer_get_variable", "sesscreate",
-    "sessinit", "summary", "tfutils", "tfv1", "tower", "train", "varreplace",
+    "sessinit", "summary", "tfutils", "tfv1", "tower", "train", "varreplace", "with_precision", "with_xla",
 }  # fmt: skip
 
 

@@ -62,6 +62,13 @@ def pytest_runtest_protocol(item):
     faulthandler.cancel_dump_traceback_later()
 
 
+def pytest_sessionstart():
+    """Fail if logical GPUs were asked for on a machine without a GPU."""
+    from fakes import logical_gpus
+
+    logical_gpus.check()
+
+
 def pytest_sessionfinish(session):
     """End the process if it hangs after the last test."""
     faulthandler.dump_traceback_later(LONGEST_SECONDS, exit=True, file=session.config.real_stderr)
@@ -71,11 +78,13 @@ def pytest_sessionfinish(session):
 def seeded_graphs():
     """Every graph has a seed."""
     if HAS_TENSORFLOW:
+        from fakes import logical_gpus
         from fakes.seeds import seed_graphs
 
         import tensorpack_lite.compat  # noqa: F401 (before TensorFlow: see its `_alone.py`)
 
         seed_graphs()
+        logical_gpus.install()
 
 
 @pytest.fixture(autouse=True)

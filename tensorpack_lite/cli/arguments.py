@@ -244,4 +244,10 @@ def _add_script_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
     )
     command.add_argument("--no-browser", action="store_true", help="only build, and print the path")
 
-    add("env", "Describe this machine, its package versions and what its TensorFlow supports.")
+    command = add("env", "Describe this machine, its package versions and what its TensorFlow supports.")
+    command.add_argument(
+        "--gpu",
+        action="store_true",
+        help="describe GPUs, driver and CUDA's libraries instead, compute something on each GPU, and say what is wrong; the "
+        "exit code is 1 if TensorFlow can use none",
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
@@ -20,6 +21,7 @@ from tensorflow.python.client import timeline
 from tensorflow.python.eager import context as _context
 from tensorflow.python.framework import config as _config
 from tensorflow.python.framework import function as _function
+from tensorflow.python.framework import kernels as _kernels
 from tensorflow.python.ops import control_flow_util_v2 as _control_flow
 from tensorflow.python.tools import optimize_for_inference_lib as _optimize_for_inference_lib
 from tensorflow.python.util import deprecation as _deprecation
@@ -42,6 +44,7 @@ __all__ = [
     "debug_hook_class",
     "eager_seed",
     "explain_error",
+    "has_kernel",
     "inside_branch",
     "inside_control_flow",
     "inside_function",
@@ -276,6 +279,26 @@ def op_definition(graph: tf.Graph, kind: str) -> OpDef:
     """
     find = graph.op_def_for_type if hasattr(graph, "op_def_for_type") else graph._get_op_def
     return find(kind)
+
+
+@lru_cache(maxsize=None)
+def has_kernel(kind: str, dtype: tf.DType, device: str) -> bool:
+    """
+    Return whether TensorFlow has a kernel of an operation for a dtype `T`.
+
+    Why private: TensorFlow has no public function that lists kernels. Tried on 1.15, 2.15, 2.21.
+
+    Args:
+        kind: the type of the operation, e.g. "FusedBatchNormV3".
+        dtype: the value of the attribute `T`.
+        device: "CPU" or "GPU".
+    """
+    return any(
+        constraint.name == "T" and dtype.as_datatype_enum in constraint.allowed_values.list.type
+        for kernel in _kernels.get_registered_kernels_for_op(kind).kernel
+        if kernel.device_type == device
+        for constraint in kernel.constraint
+    )
 
 
 def op_determinism_enabled() -> bool:

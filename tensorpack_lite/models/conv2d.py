@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Sequence
 
 from ..compat import tfv1 as tf
-from ..tfutils.reads import shared_read
+from ..tfutils.precision import read_as, to_compute_dtype
 from ..utils.argtools import shape4d
 from ..utils.gpu import get_num_gpu
 from .arguments import convert_to_tflayer_args
@@ -87,7 +87,7 @@ def Conv2D(
 
     Old names of arguments: out_channel, kernel_shape, stride, nl, W_init, b_init.
     """
-    inputs = require_rank("Conv2D", inputs, (4,), data_format)
+    inputs = to_compute_dtype(require_rank("Conv2D", inputs, (4,), data_format))
     channels = require_known_channels("Conv2D", inputs, 3 if data_format == "channels_last" else 1)
     filters = require_integer("Conv2D", "filters", filters)
     kernel_size = require_pair("Conv2D", "kernel_size", kernel_size)
@@ -118,7 +118,7 @@ def Conv2D(
         return tf.nn.convolution(images, weights, padding, dilation_rate=dilation, data_format=kernel_format)
 
     images = convert_layout(inputs, data_format, kernel_format)
-    weights = shared_read(kernel)
+    weights = read_as(kernel, inputs.dtype)
     if split == 1 or (dilation == [1, 1] and get_num_gpu() > 0):
         outputs = convolve(images, weights)
     else:
@@ -176,7 +176,7 @@ def Conv2DTranspose(
     Example:
         >>> x = Conv2DTranspose("up0", x, 64, 4, strides=2)         # [N, 7, 7, C] -> [N, 14, 14, 64]
     """
-    inputs = require_rank("Conv2DTranspose", inputs, (4,), data_format)
+    inputs = to_compute_dtype(require_rank("Conv2DTranspose", inputs, (4,), data_format))
     channels = require_known_channels("Conv2DTranspose", inputs, 3 if data_format == "channels_last" else 1)
     filters = require_integer("Conv2DTranspose", "filters", filters)
     kernel_size = require_pair("Conv2DTranspose", "kernel_size", kernel_size)
@@ -194,7 +194,7 @@ def Conv2DTranspose(
     shape.apply(kernel_format.index("C"), lambda _: filters)
     outputs = tf.nn.conv2d_transpose(
         images,
-        shared_read(kernel),
+        read_as(kernel, inputs.dtype),
         tf.stack(shape.get_dynamic()),
         shape4d(strides, kernel_format),
         padding=padding,

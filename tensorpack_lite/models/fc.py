@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable
 
 from ..compat import tfv1 as tf
-from ..tfutils.reads import shared_read
+from ..tfutils.precision import read_as, to_compute_dtype, to_float32
 from .arguments import convert_to_tflayer_args
 from .checks import layer_title, require_integer
 from .outputs import bias_and_activate
@@ -73,7 +73,7 @@ def FullyConnected(
     Old names of arguments: out_dim, nl, W_init, b_init.
     """
     units = require_integer("FullyConnected", "units", units)
-    inputs = tf.convert_to_tensor(inputs)
+    inputs = to_compute_dtype(tf.convert_to_tensor(inputs))
     matrix = batch_flatten(inputs)
     size = matrix.shape.as_list()[1]
     if size is None:
@@ -83,7 +83,7 @@ def FullyConnected(
         )
     kernel = create_kernel([size, units], inputs, kernel_initializer, kernel_regularizer)
     return bias_and_activate(
-        tf.matmul(matrix, shared_read(kernel)),
+        to_float32(tf.matmul(matrix, read_as(kernel, inputs.dtype))),
         kernel,
         activation=activation,
         use_bias=use_bias,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..compat import tfv1 as tf
-from ..tfutils.reads import shared_read
+from ..tfutils.precision import read_as, variable_dtype
 from ..utils.old_names import old_arguments
 from .batch_norm import BatchNorm
 from .checks import layer_title, require_integer, require_known_channels, require_rank
@@ -68,8 +68,8 @@ def PReLU(x: tf.Tensor, init: float = 0.001, name: str | None = None) -> tf.Tens
     Source: He, Zhang, Ren, Sun 2015, "Delving deep into rectifiers".
     """
     x = tf.convert_to_tensor(x)
-    alpha = tf.get_variable("alpha", [], dtype=x.dtype.base_dtype, initializer=tf.constant_initializer(init))
-    slope = shared_read(alpha)
+    alpha = tf.get_variable("alpha", [], dtype=variable_dtype(x), initializer=tf.constant_initializer(init))
+    slope = read_as(alpha, x.dtype)
     outputs = tf.multiply((1 + slope) * x + (1 - slope) * tf.abs(x), 0.5, name="output")
     outputs.variables = VariableHolder(alpha=alpha)
     return outputs

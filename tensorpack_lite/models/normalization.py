@@ -10,7 +10,9 @@ from typing import Callable, NamedTuple
 
 from ..compat import tensorflow
 from ..compat import tfv1 as tf
+from ..compat.private import has_kernel
 from ..tfutils.reads import shared_read
+from ..utils.gpu import get_num_gpu
 from .checks import layer_title
 from .layout import convert_layout, get_kernel_format
 from .variables import shared_constant
@@ -204,7 +206,12 @@ def normalize_groups(
 
 
 def _has_fused_kernel(inputs: tf.Tensor) -> bool:
-    return inputs.shape.ndims == 4 and inputs.dtype.base_dtype in (tf.float16, tf.float32)
+    dtype = inputs.dtype.base_dtype
+    if inputs.shape.ndims != 4 or dtype not in (tf.bfloat16, tf.float16, tf.float32):
+        return False
+    device = "GPU" if get_num_gpu() > 0 else "CPU"
+    kinds = ("FusedBatchNormV3", "FusedBatchNormGradV3")
+    return dtype != tf.bfloat16 or all(has_kernel(kind, dtype, device) for kind in kinds)
 
 
 def _fused_kernel(

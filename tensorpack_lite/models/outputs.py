@@ -6,7 +6,7 @@ from typing import Callable
 
 from ..compat import tfv1 as tf
 from ..tfutils.collection import inside_branch, leave_branch_advice
-from ..tfutils.reads import shared_read
+from ..tfutils.precision import read_as, to_float32, variable_dtype
 from ..utils.argtools import get_data_format
 from .arguments import get_activation
 from .variables import VariableHolder
@@ -43,11 +43,11 @@ def bias_and_activate(
         bias = tf.get_variable(
             "b",
             [channels],
-            dtype=outputs.dtype.base_dtype,
+            dtype=variable_dtype(outputs),
             initializer=bias_initializer or tf.zeros_initializer(),
             regularizer=bias_regularizer,
         )
-        outputs = tf.nn.bias_add(outputs, shared_read(bias), data_format=tensorflow_format)
+        outputs = tf.nn.bias_add(outputs, read_as(bias, outputs.dtype), data_format=tensorflow_format)
     outputs = get_activation(activation)(outputs)
     if activity_regularizer is not None:
         if inside_branch():
@@ -56,7 +56,8 @@ def bias_and_activate(
                 f"added to the cost of the model. {leave_branch_advice()}"
             )
         with tf.name_scope("ActivityRegularizer"):  # per datapoint, as in TensorFlow's layers
-            cost = activity_regularizer(outputs) / tf.cast(tf.shape(outputs)[0], outputs.dtype)
+            values = to_float32(outputs)
+            cost = activity_regularizer(values) / tf.cast(tf.shape(values)[0], values.dtype)
         tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, cost)
     return name_output(outputs, W=kernel, b=bias)
 

@@ -7,6 +7,7 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from ..compat import tfv1 as tf
+from ..tfutils.precision import to_float32
 from ..utils.argtools import get_data_format, shape4d
 from .arguments import convert_to_tflayer_args
 from .checks import layer_title, require_padding, require_pair, require_rank
@@ -104,7 +105,7 @@ def GlobalAvgPooling(x: tf.Tensor, data_format: str = "channels_last") -> tf.Ten
     Source: Lin, Chen, Yan 2013, "Network in network", section 3.2.
     """
     data_format = get_data_format(data_format)
-    x = require_rank("GlobalAvgPooling", x, (4,), data_format)
+    x = to_float32(require_rank("GlobalAvgPooling", x, (4,), data_format))
     return tf.reduce_mean(x, [1, 2] if data_format == "channels_last" else [2, 3], name="output")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from ..compat import tfv1 as tf
+from ..tfutils.precision import to_float32
 from .arguments import convert_to_tflayer_args
 from .checks import layer_title, require_integer
 from .outputs import name_output
@@ -221,7 +222,7 @@ def _run_cell(
 
 
 def _require_sequences(layer: str, inputs: tf.Tensor) -> tf.Tensor:
-    inputs = tf.convert_to_tensor(inputs)
+    inputs = to_float32(tf.convert_to_tensor(inputs))
     if inputs.shape.ndims != 3 or inputs.shape.as_list()[2] is None:
         raise ValueError(
             f"{layer_title(layer)}: the input has the wrong shape (expected 3 axes: datapoints, steps, and features of known "

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, NamedTuple
 
 from ..compat import tfv1 as tf
+from ..tfutils.precision import to_compute_dtype, to_float32
 from ..tfutils.reads import shared_read
 
 __all__ = ["GRUCell", "LSTMCell", "LSTMStateTuple", "RecurrentCell"]
@@ -77,9 +78,9 @@ class RecurrentCell:
         return kernel, tf.get_variable(f"{prefix}bias", [size], dtype=dtype, initializer=initializer)
 
     def _split(self, kernel: tf.Variable) -> list[tf.Tensor]:
-        """Split a kernel into the rows for the inputs and those for the previous output."""
-        kernel = shared_read(kernel)
-        return tf.split(kernel, [kernel.shape.as_list()[0] - self.units, self.units])
+        """Split a kernel into the rows for the inputs and those for the previous output, in the dtype for products."""
+        value = to_compute_dtype(shared_read(kernel))
+        return tf.split(value, [value.shape.as_list()[0] - self.units, self.units])
 
 
 class LSTMCell(RecurrentCell):
@@ -111,10 +112,10 @@ class LSTMCell(RecurrentCell):
         from_input, from_output = self._split(kernel)
         ones = [1.0] * self.units
         offset = [gate * one for gate in (0.0, 0.0, self._forget_bias, 0.0) for one in ones]
-        gates = tf.tensordot(inputs, from_input, 1) + (shared_read(bias) + tf.constant(offset, inputs.dtype))
+        gates = _multiply(inputs, from_input) + (shared_read(bias) + tf.constant(offset, inputs.dtype))
 
         def step(state: LSTMStateTuple, gates: tf.Tensor) -> LSTMStateTuple:
-            gates += tf.matmul(state.h, from_output)
+            gates += _multiply(state.h, from_output)
             i, j, f, o = tf.split(gates, 4, axis=1)
             c = tf.sigmoid(f) * state.c + tf.sigmoid(i) * tf.tanh(j)
             return LSTMStateTuple(c, tf.sigmoid(o) * tf.tanh(c))
@@ -147,8 +148,8 @@ class GRUCell(RecurrentCell):
 
         def step(state: Any, inputs: tf.Tensor) -> tf.Tensor:
             gates, candidate = tf.split(inputs, [2 * units, units], axis=1)
-            reset, update = tf.split(tf.sigmoid(gates + tf.matmul(state, gates_from_output)), 2, axis=1)
-            candidate = tf.tanh(candidate + tf.matmul(reset * state, candidate_from_output))
+            reset, update = tf.split(tf.sigmoid(gates + _multiply(state, gates_from_output)), 2, axis=1)
+            candidate = tf.tanh(candidate + _multiply(reset * state, candidate_from_output))
             return update * state + (1 - update) * candidate
 
         variables = {
@@ -157,4 +158,10 @@ class GRUCell(RecurrentCell):
             "candidate_kernel": candidate_kernel,
             "candidate_bias": candidate_bias,
         }
-        return tf.tensordot(inputs, kernel, 1) + bias, step, variables
+        return _multiply(inputs, kernel) + bias, step, variables
+
+
+def _multiply(x: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
+    """Multiply the last axis of a tensor by a matrix, which `_split` returned."""
+    narrow = to_compute_dtype(x)
+    return to_float32(tf.matmul(narrow, matrix) if x.shape.ndims == 2 else tf.tensordot(narrow, matrix, 1))

@@ -13,6 +13,7 @@ from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..tfutils.argscope import get_arg_scope, mark_enabled
 from ..tfutils.model_utils import get_shape_str
+from ..tfutils.precision import in_float32_part, to_float32
 from ..tfutils.tower.mistakes import explain_name_clash
 from ..utils import logger
 from ..utils.arguments import explain_argument
@@ -73,6 +74,8 @@ def layer_register(
                 arguments.pop(given, None)
             arguments.update(kwargs)
             with nullcontext() if name is None else tf.variable_scope(name):
+                if in_float32_part():
+                    inputs = _map_tensors(to_float32, inputs)
                 build = functools.partial(func, inputs, *rest, **arguments)
                 scope = tf.get_variable_scope().name
                 with explain_name_clash(func.__name__, name or scope), explain_argument(func, arguments, 1):
@@ -181,6 +184,12 @@ def _shapes(tensors: object) -> str:
     """Return the shapes of a layer's inputs or outputs as text, and the types of those that are not tensors."""
     items = tensors if isinstance(tensors, (list, tuple)) else [tensors]
     return ", ".join(get_shape_str(x) if hasattr(x, "shape") else type(x).__name__ for x in items)
+
+
+def _map_tensors(
+    function: Callable[[tf.Tensor], tf.Tensor], inputs: tf.Tensor | Sequence[tf.Tensor]
+) -> tf.Tensor | list[tf.Tensor]:
+    return [function(x) for x in inputs] if isinstance(inputs, (list, tuple)) else function(inputs)
 
 
 def _log(depth: int, title: str, shapes: str) -> None:

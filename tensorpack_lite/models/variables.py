@@ -10,6 +10,7 @@ import numpy as np
 from ..compat import tensorflow
 from ..compat import tfv1 as tf
 from ..compat.private import nothing_surrounds
+from ..tfutils.precision import variable_dtype
 from ..tfutils.tower.context import get_current_tower_context
 from ..tfutils.varreplace import custom_getter_scope
 from ..utils.argtools import graph_memoized
@@ -121,11 +122,11 @@ def create_kernel(
     initializer: Callable[..., tf.Tensor] | None,
     regularizer: Callable[[tf.Tensor], tf.Tensor] | None,
 ) -> tf.Variable:
-    """Return the variable `W` of a layer, of the dtype of its inputs; an initializer of None means the default."""
+    """Return the variable `W` of a layer, of the dtype for its inputs; an initializer of None means the default."""
     return tf.get_variable(
         "W",
         shape,
-        dtype=inputs.dtype.base_dtype,
+        dtype=variable_dtype(inputs),
         initializer=initializer or default_kernel_initializer(),
         regularizer=regularizer,
     )

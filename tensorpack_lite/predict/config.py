@@ -10,6 +10,7 @@ from ..compat import tfv1 as tf
 from ..graph_builder.model_desc import ModelDescBase
 from ..tfutils.common import get_tensors_by_names
 from ..tfutils.placeholder import build_or_reuse_placeholder
+from ..tfutils.precision import check_precision, precision_scope
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import JustCurrentSession, SessionInit
 from ..tfutils.tower.context import PredictTowerContext
@@ -39,15 +40,18 @@ class PredictConfig(ExplainsArguments):
         session_init: loads the variables. Default: variables keep their initial values.
         return_input: if True, predictors return `(datapoint, outputs)`.
         create_graph: whether each predictor creates a graph. False: predictors use the default graph.
+        precision: the dtype in which the layers compute, as in TrainConfig. Default: that of a trainer's TowerFunc, otherwise
+            "float32". Variables are float32, so a predictor may have another precision than the training.
 
     Attributes:
         tower_func: always a `TowerFunc`.
         input_signature, input_names, output_names: the values in effect.
-        session_creator, session_init, return_input, create_graph: the values in effect.
+        session_creator, session_init, return_input, create_graph, precision: the values in effect.
 
     Raises:
         TypeError: an argument has the wrong type.
-        ValueError: both or neither of `model` and `tower_func` are given, or `output_names` is empty.
+        ValueError: both or neither of `model` and `tower_func` are given, `output_names` is empty, or `precision` is unknown.
+        RuntimeError: TensorFlow does not support the precision.
 
     Example:
         >>> PredictConfig(model=Model(), session_init=SmartInit("train_log/checkpoint"), output_names=["probability"])
@@ -67,9 +71,13 @@ class PredictConfig(ExplainsArguments):
         session_init: SessionInit | None = None,
         return_input: bool = False,
         create_graph: bool = True,
+        precision: str = "float32",
     ) -> None:
         ensure_graph_mode()
+        self.precision = check_precision("PredictConfig", precision)
         self.tower_func = _make_tower_func(model, tower_func, input_signature)
+        if precision != "float32":
+            self.tower_func = self.tower_func.decorated(precision_scope(precision))
         self.input_signature = self.tower_func.input_signature
         self.session_creator = session_creator if session_creator is not None else NewSessionCreator()
         self.session_init = session_init if session_init is not None else JustCurrentSession()

@@ -23,6 +23,7 @@ from .common import (
     get_tf_version_tuple,
 )
 from .environment import collect_env_info
+from .precision import precision_scope, with_precision
 from .recompute import recompute_grad
 from .sessinit import (
     ChainInit,
@@ -35,6 +36,7 @@ from .sessinit import (
     get_model_loader,
 )
 from .tower.context import TowerContext, get_current_tower_context
+from .xla import with_xla
 
 __all__ = [
     "ChainInit",
@@ -58,12 +60,15 @@ __all__ = [
     "get_tf_version_tuple",
     "gradproc",
     "optimizer",
+    "precision_scope",
     "recompute_grad",
     "sesscreate",
     "sessinit",
     "summary",
     "tower",
     "varreplace",
+    "with_precision",
+    "with_xla",
 ]
 
 if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`

@@ -7,10 +7,10 @@ from typing import Any, Sequence
 from ..compat import tfv1 as tf
 from ..utils.checks import check_at_least
 from .gradproc import GradVars
-from .optimizer import ProxyOptimizer
+from .optimizer import ProxyOptimizer, wrap_inside_processors
 from .symbolic_functions import map_values, values_of
 
-__all__ = ["DynamicLossScaleOptimizer"]
+__all__ = ["DynamicLossScaleOptimizer", "scale_loss"]
 
 
 class DynamicLossScaleOptimizer(ProxyOptimizer):
@@ -84,8 +84,12 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
         pairs = self._with_gradient(grads_and_vars)
         is_finite = tf.reduce_all([tf.reduce_all(tf.is_finite(values_of(grad))) for grad, _ in pairs])
 
+        outer_scope = tf.get_default_graph().get_name_scope()
+
         def apply() -> tf.Tensor:
-            update = self._opt.apply_gradients(pairs, global_step=global_step)
+            # the variables of the wrapped optimizer get the same names as without loss scale
+            with tf.name_scope(f"{outer_scope}/" if outer_scope else None):
+                update = self._opt.apply_gradients(pairs, global_step=global_step)
             with tf.control_dependencies([update]):
                 return tf.constant(True)
 
@@ -123,3 +127,21 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
             self._good_steps = tf.get_variable(
                 "good_steps", dtype=tf.int32, initializer=tf.zeros_initializer(), **options
             )
+
+
+def scale_loss(opt: tf.train.Optimizer) -> tf.train.Optimizer:
+    """
+    Return an optimizer with a `DynamicLossScaleOptimizer`, inside its gradient processors, which see unscaled gradients.
+
+    Args:
+        opt: a `tf.train.Optimizer`. One that has a `DynamicLossScaleOptimizer` already is returned itself.
+
+    Raises:
+        TypeError: `opt` is not a `tf.train.Optimizer`.
+    """
+    inner = opt
+    while isinstance(inner, ProxyOptimizer):
+        if isinstance(inner, DynamicLossScaleOptimizer):
+            return opt
+        inner = inner._opt
+    return wrap_inside_processors(opt, DynamicLossScaleOptimizer)

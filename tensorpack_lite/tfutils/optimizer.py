@@ -19,6 +19,7 @@ __all__ = [
     "VariableAssignmentOptimizer",
     "apply_grad_processors",
     "split_processors",
+    "wrap_inside_processors",
 ]
 
 _TOWER_PREFIX = re.compile(r"tower[0-9]+/")
@@ -137,6 +138,21 @@ def split_processors(opt: tf.train.Optimizer) -> tuple[Callable[[GradVars], Grad
         return list, opt
     process_rest, inner = split_processors(opt._opt)
     return lambda grads: process_rest(opt.process(grads)), inner
+
+
+def wrap_inside_processors(
+    opt: tf.train.Optimizer, wrap: Callable[[tf.train.Optimizer], tf.train.Optimizer]
+) -> tf.train.Optimizer:
+    """
+    Return an optimizer whose gradient processors are around a wrapper.
+
+    Args:
+        opt: a `tf.train.Optimizer`, perhaps a result of `apply_grad_processors`.
+        wrap: called with the optimizer inside all processors; returns a wrapper around it.
+    """
+    if not isinstance(opt, _ProcessingOptimizer):
+        return wrap(opt)
+    return _ProcessingOptimizer(wrap_inside_processors(opt._opt, wrap), opt._processors)
 
 
 class PostProcessOptimizer(ProxyOptimizer):

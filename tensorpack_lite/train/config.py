@@ -19,6 +19,7 @@ from ..loop.state import check_steps
 from ..ranks.place import find_restart
 from ..tfutils.checkpoint_state import STATE_SUFFIX
 from ..tfutils.checkpoint_store import CheckpointStore
+from ..tfutils.precision import check_precision
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import SaverRestore, SessionInit, SmartInit
 from ..utils import logger
@@ -60,11 +61,16 @@ class TrainConfig(HasOldInterface):
         on_hang: what to do when nothing has moved for too long: "report" logs who waits for whom; "stacks" also writes the
             stacks when native code holds the interpreter's lock, with a helper process; "abort" ends the process after the
             report, with exit code 143; see docs/hangs.md.
+        precision: the dtype in which the layers compute, "float32", "mixed_float16" or "mixed_bfloat16". Variables and
+            checkpoints are float32. "mixed_float16" adds a `DynamicLossScaleOptimizer`. See docs/gpu.md and `with_precision`.
+        xla: whether XLA compiles the model and its gradients; see `with_xla`.
 
     Raises:
         TypeError: an argument of the wrong type.
+        RuntimeError: TensorFlow does not support the precision, or, when training starts, XLA.
         ValueError: two arguments exclude each other; `steps_per_epoch` is None and the data has no length or is empty, or
-            it is 0, except under `tensorpack-lite run`; a number is negative or not whole; or `lint`, `lint_ignore` or `on_hang` has an unknown value.
+            it is 0, except under `tensorpack-lite run`; a number is negative or not whole; or `lint`, `lint_ignore`, `on_hang`
+            or `precision` has an unknown value.
     """
 
     exact: bool | str = False
@@ -95,6 +101,8 @@ class TrainConfig(HasOldInterface):
         lint: str = "warn",
         lint_ignore: Sequence[str] = (),
         on_hang: str = "report",
+        precision: str = "float32",
+        xla: bool = False,
     ) -> None:
         _check("dataflow", dataflow, DataFlow, "Wrap it: DataFromList(data). Use data= for an InputSource.")
         advice = "Use dataflow= for a DataFlow. Wrap a list or an array: DataFromList(data)."
@@ -121,6 +129,8 @@ class TrainConfig(HasOldInterface):
         self.steps_per_epoch = check_steps("TrainConfig: steps_per_epoch", steps)
         self.max_epoch = check_count("TrainConfig: max_epoch", max_epoch)
         self.lint, self.lint_ignore, self.on_hang = check_settings("TrainConfig", lint, lint_ignore, on_hang)
+        self.precision = check_precision("TrainConfig", precision)
+        self.xla = check_type("TrainConfig: xla", xla, bool)
 
     def _default_steps(self) -> int:
         source = self.dataflow if self.dataflow is not None else self.data

@@ -12,6 +12,7 @@ from ..callbacks.monitor.table import ScalarTable
 from ..callbacks.report import ReportWriter
 from ..callbacks.steps import ProgressBar
 from ..callbacks.summary import MergeAllSummaries, MovingAverageSummary
+from ..diagnostics.gpu.errors import GPUErrors
 from ..diagnostics.hangs.watch import HangWatch
 from ..diagnostics.lint.lint import Lint, check_lint
 from ..diagnostics.manifest.model_graph import ModelGraph
@@ -85,6 +86,7 @@ def DEFAULT_EXTENSIONS() -> list[Extension]:  # noqa: N802
         Rehearsal(),  # ends the process before lint would write into its directory
         Lint(),
         HangWatch(),
+        GPUErrors(),
         ListVariables(),
     ]
 

@@ -11,6 +11,9 @@ from ..input_source.base import InputSource
 from ..input_source.feed import FeedInput
 from ..input_source.queueing import QueueInput
 from ..input_source.staging import StagingInput
+from ..tfutils.precision import with_precision
+from ..tfutils.sesscreate import NewSessionCreator
+from ..tfutils.xla import keep_for_xla, with_xla
 from ..utils import logger
 from ..utils.errors import type_error
 from ..utils.uncaught import EndsBriefly
@@ -68,7 +71,11 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
             begin_exact_resume(config.session_init, config.exact, trainer)
         else:
             advance_graph_seed(trainer.step_to_resume_at(config.session_init))
-        trainer.setup_graph(model.get_input_signature(), input_source, model.build_graph, model.get_optimizer)
+        build, optimizer = with_precision(config.precision, model.build_graph, model.get_optimizer)
+        if config.xla:
+            build = with_xla(build)
+            _keep_for_xla(config.session_creator)
+        trainer.setup_graph(model.get_input_signature(), input_source, build, optimizer)
     _warn_of_unused_regularizers()
     trainer.train_with_defaults(
         callbacks=config.callbacks,
@@ -107,6 +114,11 @@ def apply_default_prefetch(input_source_or_dataflow: InputSource | DataFlow, tra
         logger.info("The QueueInput is wrapped in a StagingInput, the default for several devices.")
         return StagingInput(source)
     return source
+
+
+def _keep_for_xla(creator: tf.train.SessionCreator) -> None:
+    if isinstance(creator, NewSessionCreator) and not creator.user_provided_config:
+        keep_for_xla(creator.config)
 
 
 def _warn_of_unused_regularizers() -> None:

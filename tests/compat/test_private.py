@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tensorpack_lite import compat
-from tensorpack_lite.compat import private
+from tensorpack_lite.compat import TF_VERSION, private
 from tensorpack_lite.compat import tfv1 as tf
 
 
@@ -236,3 +236,11 @@ def test_unfinalize(fresh_graph):
     private.unfinalize(fresh_graph)
     tf.no_op(name="late")
     assert ["late"] == [op.name for op in fresh_graph.get_operations()]
+
+
+def test_has_kernel():
+    """The kernels of a dtype are known for each kind of device."""
+    assert private.has_kernel("FusedBatchNormV3", tf.float32, "CPU")
+    assert (TF_VERSION >= (2, 0)) == private.has_kernel("FusedBatchNormV3", tf.bfloat16, "CPU")
+    assert not private.has_kernel("FusedBatchNormV3", tf.float64, "CPU")
+    assert not private.has_kernel("FusedBatchNormV3", tf.float32, "TPU")

@@ -9,6 +9,7 @@ from typing import Any, Callable, NamedTuple
 
 import numpy as np
 import pytest
+from fakes.logical_gpus import need_gpus, need_real_gpus
 
 from tensorpack_lite.callbacks import ModelSaver
 from tensorpack_lite.compat import TensorSpec
@@ -32,7 +33,6 @@ from tensorpack_lite.train import (
     SyncMultiGPUTrainerParameterServer,
     SyncMultiGPUTrainerReplicated,
 )
-from tensorpack_lite.utils.gpu import get_num_gpu
 
 pytestmark = pytest.mark.any_tensorflow
 
@@ -242,8 +242,9 @@ def test_staging_changes_no_weight(trainer, nr_stage):
 @pytest.mark.parametrize("trainer", ["nccl-2", "gpu-2", "collective-2", "ps-gpu-3", "hierarchical-8"])
 def test_weights_on_gpus(trainer):
     """The same holds if each tower has a GPU."""
-    if get_num_gpu() < num_towers(trainer):
-        pytest.skip(f"needs {num_towers(trainer)} GPUs")
+    if trainer.startswith(("nccl", "collective")):
+        need_real_gpus(num_towers(trainer), "NCCL cannot use one GPU twice")
+    need_gpus(num_towers(trainer))
     check_weights(trainer, "momentum")
 
 

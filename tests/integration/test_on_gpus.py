@@ -1,5 +1,6 @@
 """
-Tests that need GPUs: `pytest -m gpu`. A test is skipped if the machine has too few of them.
+Tests that need GPUs: `tox -e gpu`, or `pytest -m gpu`. A test is skipped if the machine has too few of them. On a machine with
+one GPU, `TENSORPACK_LITE_LOGICAL_GPUS=2` divides it.
 
 Other tests of training on many devices use virtual CPUs or soft placement. `test_weights_on_gpus` in
 test_multi_equals_single.py compares the weights on GPUs with those on one device.
@@ -11,6 +12,7 @@ import re
 
 import numpy as np
 import pytest
+from fakes.logical_gpus import need_gpus, need_real_gpus
 
 from tensorpack_lite.callbacks import GPUMemoryTracker, GPUUtilizationTracker
 from tensorpack_lite.compat import TensorSpec
@@ -26,7 +28,6 @@ from tensorpack_lite.train import (
     SyncMultiGPUTrainerParameterServer,
     SyncMultiGPUTrainerReplicated,
 )
-from tensorpack_lite.utils.gpu import get_num_gpu
 
 pytestmark = pytest.mark.gpu
 
@@ -43,9 +44,15 @@ TRAINERS = {
 REPLICATED = ["gpu", "nccl", "collective"]
 
 
-def need(count):
-    if get_num_gpu() < count:
-        pytest.skip(f"needs {count} GPUs")
+NCCL = ("nccl", "collective")  # TensorFlow's collective operations use NCCL on GPUs
+WHY = "NCCL cannot use one GPU twice"
+
+
+def need_two(trainer):
+    """Skip the test if there are not two GPUs that this trainer can use."""
+    if trainer in NCCL:
+        need_real_gpus(2, WHY)
+    need_gpus(2)
 
 
 class Net(ModelDesc):
@@ -92,13 +99,13 @@ class TestReductions:
     )
     def test_together(self, mode, count, average):
         """NCCL and collective operations reduce gradients."""
-        need(count)
+        need_real_gpus(count, WHY)
         check_reduction(count, average, lambda grads, devices: allreduce_grads(grads, average, mode, devices))
 
     @pytest.mark.parametrize("average", [True, False])
     def test_hierarchical(self, average):
         """The hierarchical mode reduces the gradients of eight GPUs."""
-        need(8)
+        need_gpus(8)
         check_reduction(
             8, average, lambda grads, devices: allreduce_grads_hierarchical(grads, devices, average)
         )
@@ -127,7 +134,7 @@ class TestPlacement:
     @pytest.mark.parametrize("name", TRAINERS)
     def test_each_tower_computes_on_its_gpu(self, name):
         """Each GPU computes the forward and backward pass of its tower, with the datapoint that was staged on it."""
-        need(2)
+        need_two(name)
         places = train(TRAINERS[name]())
         for k in range(2):
             backward = f"tower{k}/gradients/tower{k}/conv/Conv2D_grad/Conv2DBackpropFilter"
@@ -147,14 +154,14 @@ class TestPlacement:
     )
     def test_variables_are_updated_on_their_devices(self, name, devices):
         """Variables are updated on the devices that docs/many_devices.md names."""
-        need(2)
+        need_two(name)
         places = train(TRAINERS[name]())
         updates = [where for op, where in places.items() if op.endswith("/ResourceApplyMomentum")]
         assert devices == set().union(*updates)
 
     def test_predictors(self):
         """Each predictor computes on its GPU, with shared variables."""
-        need(2)
+        need_gpus(2)
         config = PredictConfig(model=Net(), input_names=["image"], output_names=["cost"])
         predictor = MultiTowerOfflinePredictor(config, [0, 1])
         image = np.random.RandomState(0).uniform(size=[8, 10, 10, 3]).astype("float32")
@@ -167,7 +174,7 @@ class TestPlacement:
 @pytest.mark.parametrize("name", REPLICATED)
 def test_copies_stay_equal_to_the_bit(name):
     """Copies of variables stay equal after steps in which each GPU updated its copy."""
-    need(2)
+    need_two(name)
     trainer = TRAINERS[name]()
 
     class Compare(Callback):
@@ -188,7 +195,7 @@ def test_copies_stay_equal_to_the_bit(name):
 class TestTrackers:
     def test_memory_and_utilization(self):
         """Both trackers report values for both GPUs."""
-        need(2)
+        need_real_gpus(2, "NVML does not know logical ones")
         trainer = TRAINERS["gpu"]()
         train(trainer, [GPUMemoryTracker([0, 1]), GPUUtilizationTracker([0, 1])], steps=20)
         for k in range(2):

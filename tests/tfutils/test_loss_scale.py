@@ -77,6 +77,18 @@ def test_sparse(sess):
     assert [1.0, 0.0] == sess.run(table).tolist()
 
 
+def test_names(fresh_graph):
+    """The wrapped optimizer's variables have the names that they have without loss scale."""
+    names = []
+    for wrap in (lambda opt: opt, DynamicLossScaleOptimizer):
+        with tf.Graph().as_default():
+            x = tf.get_variable("x", initializer=1.0, use_resource=True)
+            wrap(tf.train.AdamOptimizer(0.1)).minimize(tf.square(x))
+            names.append({var.op.name for var in tf.global_variables()})
+    assert {"loss_scale/scale", "loss_scale/good_steps"} == names[1] - names[0]
+    assert set() == names[0] - names[1]
+
+
 def test_mistakes():
     """Numbers out of range and calls in the wrong order raise a ValueError."""
     plain = tf.train.GradientDescentOptimizer(1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Iterator
 
 from ..data_check.remarks import Remark
-from . import callback_rules, model_rules, variable_rules
+from . import callback_rules, model_rules, precision_rules, variable_rules
 from .training import ExaminedTraining
 
 __all__ = ["GRAPH_RULES", "RULE_IDS"]
@@ -22,6 +22,8 @@ GRAPH_RULES: list[Rule] = [
     variable_rules.training_mode_in_inference,
     model_rules.wrong_dtypes,
     model_rules.regularization_of_nothing,
+    precision_rules.products_in_float32,
+    precision_rules.costs_in_16_bits,
     variable_rules.little_restored,
     model_rules.sum_over_the_batch,
     variable_rules.variable_of_another_tower,
@@ -31,6 +33,23 @@ GRAPH_RULES: list[Rule] = [
 ]
 
 RULE_IDS = (
-    *("G01", "G02", "G03", "G04", "G05", "G06", "G08", "G09", "G10", "G11", "G12", "G13", "G14", "G15"),
+    *(
+        "G01",
+        "G02",
+        "G03",
+        "G04",
+        "G05",
+        "G06",
+        "G08",
+        "G09",
+        "G10",
+        "G11",
+        "G12",
+        "G13",
+        "G14",
+        "G15",
+        "G16",
+        "G17",
+    ),
     *("D01", "D02", "D03", "D04", "T01", "T02"),
 )

@@ -73,6 +73,10 @@ class TowerFunc:
         self.input_signature: list[Any] = list(input_signature)
         _check_names([spec.name for spec in self.input_signature])
 
+    def decorated(self, decorator: Callable[[Callable[..., Any]], Callable[..., Any]]) -> TowerFunc:
+        """Return a TowerFunc of the decorated function, with the same signature and without towers."""
+        return TowerFunc(decorator(self._tower_fn), self.input_signature)
+
     @property
     def towers(self) -> TowerTensorHandles:
         """The towers built so far."""
