@@ -39,7 +39,7 @@ _TENSORFLOW_NAMES = {
     "HostMemoryTracker", "HumanHyperParamSetter", "HyperParam", "HyperParamSetter",
     "HyperParamSetterWithFunc", "InferenceRunner", "InferenceRunnerBase", "Inferencer", "InjectShell",
     "InputSource", "InstanceNorm", "JSONWriter", "JustCurrentSession", "LSTM", "LayerNorm", "LinearWrap",
-    "LossSpike", "MLflowMonitor", "ManifestWriter", "MaxPooling", "MaxSaver", "Maxout", "MergeAllSummaries", "MinSaver", "ModelDesc",
+    "LearningRateFinder", "LossSpike", "MLflowMonitor", "ManifestWriter", "MaxPooling", "MaxSaver", "Maxout", "MergeAllSummaries", "MinSaver", "ModelDesc",
     "ModelDescBase", "ModelSaver", "MonitorBase", "Monitors", "MovingAverageSummary",
     "MultiProcessDatasetPredictor", "MultiThreadAsyncPredictor", "MultiTowerOfflinePredictor",
     "NoOpTrainer", "ObjAttrParam", "OfflinePredictor", "OnlinePredictor", "PReLU", "PeakMemoryTracker",

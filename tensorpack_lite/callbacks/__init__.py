@@ -46,6 +46,7 @@ from .monitor.monitors import Monitors
 from .monitor.printer import ScalarPrinter
 from .monitor.table import ScalarTable
 from .monitor.wandb_run import WandbMonitor
+from .param.finder import LearningRateFinder
 from .param.hyperparam import GraphVarParam, HyperParam, ObjAttrParam
 from .param.schedule import ScheduledHyperParamSetter
 from .param.setter import HumanHyperParamSetter, HyperParamSetter, HyperParamSetterWithFunc
@@ -109,6 +110,7 @@ __all__ = [
     "Inferencer",
     "InjectShell",
     "JSONWriter",
+    "LearningRateFinder",
     "LossSpike",
     "MLflowMonitor",
     "ManifestWriter",

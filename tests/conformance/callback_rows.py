@@ -138,6 +138,7 @@ ROWS = [
     Row("InferenceRunner", lambda d: _inference(cb.ScalarStats("cost")), True, ScalingTrainer),
     Row("InjectShell", lambda d: cb.InjectShell(os.path.join(d, "shell")), True),
     Row("JSONWriter", lambda d: cb.JSONWriter(), False),
+    Row("LearningRateFinder", lambda d: cb.LearningRateFinder(_rate(), cost="cost"), False),
     Row("LossSpike", lambda d: cb.LossSpike(), True),
     Row("ManifestWriter", lambda d: cb.ManifestWriter(), True),
     Row("MaxSaver", lambda d: cb.MaxSaver("stat", checkpoint_dir=d), True, before=_report),
