@@ -43,7 +43,7 @@ if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
 _DATA_SUFFIX = re.compile(r"\.(index|meta|state|end|data-\d{5}-of-\d{5})$")
 
 _TRAINING_NAME = re.compile(
-    r"/(Adam|Adam_1|Momentum|Adadelta|Adadelta_1|RMSProp|RMSProp_1|Adagrad|AccumGrad)$"
+    r"/(Adam|Adam_1|Momentum|Adadelta|Adadelta_1|RMSProp|RMSProp_1|Adagrad|AccumGrad|LAMB|LAMB_1|LAMB_2)$"
     r"|(^|/)EMA/"
     r"|^AccumGrad"
     r"|^apply_gradients"
