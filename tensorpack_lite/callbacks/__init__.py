@@ -18,6 +18,7 @@ from ..loop.callback import Callback, CallbackFactory, ProxyCallback
 from ..loop.group import Callbacks
 from ..loop.hooks import CallbackToHook, HookToCallback
 from ..utils.old_names import old_name_finder, old_star_names
+from .best_saver import MaxSaver, MinSaver
 from .concurrency import StartProcOrThread
 from .debug_cli import TFLocalCLIDebugHook
 from .early_stopping import EarlyStopping
@@ -61,7 +62,7 @@ from .prof import (
 )
 from .replicas import CheckReplicas
 from .report import ReportWriter
-from .saver import MaxSaver, MinSaver, ModelSaver
+from .saver import ModelSaver
 from .sharded_inference import ShardedInferenceRunner
 from .steps import ProgressBar, SessionRunTimeout, TensorPrinter
 from .summary import MergeAllSummaries, MovingAverageSummary, SimpleMovingAverage

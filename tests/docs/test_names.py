@@ -104,6 +104,22 @@ ELSEWHERE = {
         "MultiGraphNodeProto",
         "ParseFromString",
     ),
+    *(
+        "BackupAndRestore",
+        "CosineDecay",
+        "DataLoader",
+        "LambdaLR",
+        "LearningRateMonitor",
+        "LearningRateScheduler",
+    ),
+    *(
+        "LossScaleOptimizer",
+        "MirroredStrategy",
+        "ModelCheckpoint",
+        "PiecewiseConstantDecay",
+        "PolynomialDecay",
+    ),
+    "WeightAveraging",
     *("DistributedOptimizer", "GroupKFold", "HorovodInternalError", "StagingArea", "OrderedDict"),
 }
 
