@@ -40,7 +40,7 @@ _TENSORFLOW_NAMES = {
     "HyperParamSetterWithFunc", "InferenceRunner", "InferenceRunnerBase", "Inferencer", "InjectShell",
     "InputSource", "InstanceNorm", "JSONWriter", "JustCurrentSession", "LSTM", "LayerNorm", "LinearWrap",
     "LearningRateFinder", "LossSpike", "MLflowMonitor", "ManifestWriter", "MaxPooling", "MaxSaver", "Maxout", "MergeAllSummaries", "MinSaver", "ModelDesc",
-    "ModelDescBase", "ModelSaver", "MonitorBase", "Monitors", "MovingAverageSummary",
+    "ModelDescBase", "ModelSaver", "ModelSummary", "MonitorBase", "Monitors", "MovingAverageSummary",
     "MultiProcessDatasetPredictor", "MultiThreadAsyncPredictor", "MultiTowerOfflinePredictor",
     "NoOpTrainer", "ObjAttrParam", "OfflinePredictor", "OnlinePredictor", "PReLU", "PeakMemoryTracker",
     "PeriodicCallback", "PeriodicRunHooks", "PeriodicTrigger", "PlaceholderInput", "PredictConfig", "PredictorBase",

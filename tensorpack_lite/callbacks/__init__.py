@@ -72,6 +72,7 @@ from .worst_samples import WorstSamples
 
 if TYPE_CHECKING:
     from ..diagnostics.manifest.writer import ManifestWriter
+    from ..diagnostics.model_summary.callback import ModelSummary
     from ..diagnostics.nan.nan import TerminateOnNaN
     from ..diagnostics.nan.spike import LossSpike
     from ..diagnostics.speed.speed import Speed
@@ -119,6 +120,7 @@ __all__ = [
     "MergeAllSummaries",
     "MinSaver",
     "ModelSaver",
+    "ModelSummary",
     "MonitorBase",
     "Monitors",
     "MovingAverageSummary",
@@ -160,6 +162,7 @@ __all__ = [
 _DIAGNOSTICS = {
     "LossSpike": "nan.spike",
     "ManifestWriter": "manifest.writer",
+    "ModelSummary": "model_summary.callback",
     "Speed": "speed.speed",
     "TerminateOnNaN": "nan.nan",
 }

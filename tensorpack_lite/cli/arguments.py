@@ -208,6 +208,13 @@ def _add_script_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
     command.add_argument("-o", "--output", help="also draw them in this file")
 
     command = add(
+        "summary",
+        "Show the layers of a model: output shapes, parameters, floating-point operations and memory. Of a checkpoint: parameters.",
+        "Example: summary train.py --gpu 0, or: summary train_log/mnist",
+    )
+    command.usage = "%(prog)s (script.py | -m module | checkpoint) [argument ...]"
+
+    command = add(
         "find-lr",
         "Propose a learning rate for a script, by steps with growing rates. No log directory is changed.",
         "Example: find-lr train.py --gpu 0",

@@ -21,6 +21,7 @@ _BEFORE_A_SCRIPT = (
     "lint",
     "run",
     "schedule",
+    "summary",
 )  # commands whose arguments end with a script and its own
 _RUN_USERS_CODE = (*_BEFORE_A_SCRIPT, "data-check", "nan-replay", "resume-check")
 

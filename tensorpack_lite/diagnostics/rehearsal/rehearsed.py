@@ -6,7 +6,7 @@ from typing import Any, Callable, ContextManager, Mapping
 
 from ...loop.extension import Extension
 from .find_rate import FindRate
-from .once import LintOnce, ReplayStep
+from .once import LintOnce, ReplayStep, ShowSummary
 from .request import find_rehearsal
 from .schedules import ShowSchedules
 
@@ -17,6 +17,7 @@ _ANSWERS: Mapping[str, Callable[[Mapping[str, Any]], Extension]] = {
     "lint": LintOnce,
     "nan-replay": ReplayStep,
     "schedule": ShowSchedules,
+    "summary": ShowSummary,
 }
 
 
