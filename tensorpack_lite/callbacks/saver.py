@@ -88,7 +88,7 @@ class ModelSaver(Callback):
         check_choice("ModelSaver: busy", busy, ("wait", "skip"))
         keys = tf.GraphKeys.GLOBAL_VARIABLES if var_collections is None else var_collections
         self._var_collections = [keys] if isinstance(keys, str) else list(keys)
-        self._max_to_keep = int(check_at_least("ModelSaver: max_to_keep", max_to_keep or 0, 0))
+        self.max_to_keep = int(check_at_least("ModelSaver: max_to_keep", max_to_keep or 0, 0))
         self._secs_between_kept = keep_checkpoint_every_n_hours * 3600
         self._next_to_keep = time.time() + self._secs_between_kept
         self._lasting: set[str] = set()  # checkpoints that are never removed
@@ -190,7 +190,7 @@ class ModelSaver(Callback):
         self, name: str, write: Callable[[str], object], read_back: Callable[[str], object] | None = None
     ) -> None:
         self._store.save(name, write, read_back)
-        self._store.record(name, self._max_to_keep, self._lasting.__contains__)
+        self._store.record(name, self.max_to_keep, self._lasting.__contains__)
         logger.info("Model saved to %s.", self._store.path(name))
 
     def _write(self, prefix: str) -> None:

@@ -199,6 +199,14 @@ def _add_script_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
     command.usage = "%(prog)s (script.py | -m module) [argument ...]"
 
     command = add(
+        "rehearse",
+        "Go through a whole training in seconds: 2 steps of 2 epochs, all callbacks, a resume and a prediction (exit code 1: a "
+        "part has failed). No log directory is changed.",
+        "Example: rehearse train.py --gpu 0",
+    )
+    command.usage = "%(prog)s (script.py | -m module) [argument ...]"
+
+    command = add(
         "schedule",
         "Show the values that callbacks will give to the learning rate and other hyper-parameters, before training.",
         "Example: schedule -o schedule.png train.py --gpu 0",

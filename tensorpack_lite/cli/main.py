@@ -16,13 +16,8 @@ __all__ = ["main"]
 _ERROR = 2
 # TensorFlow 2.21 announces oneDNN whatever the log level is. The commands compute nothing with TensorFlow.
 _QUIET_TENSORFLOW = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
-_BEFORE_A_SCRIPT = (
-    "find-lr",
-    "lint",
-    "run",
-    "schedule",
-    "summary",
-)  # commands whose arguments end with a script and its own
+# commands whose arguments end with a script and its own
+_BEFORE_A_SCRIPT = ("find-lr", "lint", "rehearse", "run", "schedule", "summary")
 _RUN_USERS_CODE = (*_BEFORE_A_SCRIPT, "data-check", "nan-replay", "resume-check")
 
 

@@ -56,6 +56,8 @@ class TrainConfig(HasOldInterface):
         lint_ignore: ids of rules that lint leaves out, e.g. `["G01"]`.
         on_hang: what to do when nothing has moved for too long: "report" logs who waits for whom; "abort" then also ends the
             process, with exit code 143; see docs/hangs.md.
+        rehearse: go through a short training in another process before, and raise a RuntimeError if it fails; see
+            docs/rehearsal.md.
 
     Raises:
         TypeError: an argument of the wrong type.
@@ -91,6 +93,7 @@ class TrainConfig(HasOldInterface):
         lint: str = "warn",
         lint_ignore: Sequence[str] = (),
         on_hang: str = "report",
+        rehearse: bool = False,
     ) -> None:
         _check("dataflow", dataflow, DataFlow, "Wrap it: DataFromList(data). Use data= for an InputSource.")
         advice = "Use dataflow= for a DataFlow. Wrap a list or an array: DataFromList(data)."
@@ -117,6 +120,7 @@ class TrainConfig(HasOldInterface):
         self.steps_per_epoch = check_steps("TrainConfig: steps_per_epoch", steps)
         self.max_epoch = check_count("TrainConfig: max_epoch", max_epoch)
         self.lint, self.lint_ignore, self.on_hang = check_settings("TrainConfig", lint, lint_ignore, on_hang)
+        self.rehearse = check_type("TrainConfig: rehearse", rehearse, bool)
 
     def _default_steps(self) -> int:
         source = self.dataflow if self.dataflow is not None else self.data

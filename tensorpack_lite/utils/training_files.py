@@ -63,7 +63,7 @@ _FILES = (
 # Other programs write files with these names and contents, too, so they count only beside one of _MARKS.
 _COMMON = (
     _kind(r"events\.out\.tfevents\..+"),
-    _kind(r"find-lr\.png", rb"\x89PNG"),
+    _kind(r"find-lr\.png"),
     _kind(rf"hang-{_STAMP}\.txt"),
     _kind(r"chrome-trace-\d+\.json"),
 )

@@ -9,6 +9,7 @@ from .find_rate import FindRate
 from .once import LintOnce, ReplayStep, ShowSummary
 from .request import find_rehearsal
 from .schedules import ShowSchedules
+from .short_training import ShortTraining
 
 __all__ = ["Rehearsal"]
 
@@ -16,6 +17,7 @@ _ANSWERS: Mapping[str, Callable[[Mapping[str, Any]], Extension]] = {
     "find-lr": FindRate,
     "lint": LintOnce,
     "nan-replay": ReplayStep,
+    "rehearse": ShortTraining,
     "schedule": ShowSchedules,
     "summary": ShowSummary,
 }
@@ -40,6 +42,10 @@ class Rehearsal(Extension):
         """Let the answer look at the graph."""
         if trainer.arguments is not None:
             self._answer.after_setup(trainer)
+
+    def after_initialize(self, trainer: Any) -> None:
+        """Let the answer use the session."""
+        self._answer.after_initialize(trainer)
 
     def around_loop(self, trainer: Any) -> ContextManager[None]:
         """Return the context of the answer around all epochs."""

@@ -60,6 +60,7 @@ def run_rehearsal(
     folder: str | None = None,
     log_directory: str | None = None,
     is_quiet: bool = False,
+    consequence: str = ", so nothing was examined",
 ) -> int:
     """
     Run a script until it has answered a request.
@@ -70,6 +71,7 @@ def run_rehearsal(
         folder: the working directory; None means that of this process.
         log_directory: the directory for the script's log and checkpoints; None means a temporary one.
         is_quiet: whether its log has only warnings and errors.
+        consequence: the end of the line about a script that failed or did not train.
 
     Returns:
         The argument of `end_rehearsal` in that process. 2 if it failed or did not train, after a line about it on stderr.
@@ -89,5 +91,5 @@ def run_rehearsal(
     if _FIRST_CODE <= code < _FIRST_CODE + _NUM_CODES:
         return code - _FIRST_CODE
     problem = "ended without a training" if code == 0 else f"failed with exit code {code}"
-    sys.stderr.write(f"tensorpack-lite {purpose}: {program[0]} {problem}, so nothing was examined.\n")
+    sys.stderr.write(f"tensorpack-lite {purpose}: {program[0]} {problem}{consequence}.\n")
     return 2
