@@ -147,10 +147,10 @@ class ShortTraining(Extension):
         if init.checkpoint_state is None:  # the script does not resume by itself
             init = SaverRestore(self._options["checkpoint"])
             end = read_end(init.path)  # without it, the callbacks behind the saver are called again
-            state = end.state if end is not None else read_state(init.path + STATE_SUFFIX)
-            if state is not None:
-                init.checkpoint_state = state
-                first = Place.from_dict(state.get("place"), "the checkpoint of the rehearsal").starting_epoch
+            init.checkpoint_state = end.state if end is not None else read_state(init.path + STATE_SUFFIX)
+        if init.checkpoint_state is not None:  # a script that resumes counts epochs with all of their steps
+            place = Place.from_dict(init.checkpoint_state.get("place"), "the checkpoint of the rehearsal")
+            first = place.starting_epoch
         trainer.arguments = full._replace(
             session_init=init,
             steps_per_epoch=steps,
