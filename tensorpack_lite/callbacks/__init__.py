@@ -18,6 +18,7 @@ from ..loop.callback import Callback, CallbackFactory, ProxyCallback
 from ..loop.group import Callbacks
 from ..loop.hooks import CallbackToHook, HookToCallback
 from ..utils.old_names import old_name_finder, old_star_names
+from .best_saver import MaxSaver, MinSaver
 from .concurrency import StartProcOrThread
 from .debug_cli import TFLocalCLIDebugHook
 from .early_stopping import EarlyStopping
@@ -46,6 +47,7 @@ from .monitor.monitors import Monitors
 from .monitor.printer import ScalarPrinter
 from .monitor.table import ScalarTable
 from .monitor.wandb_run import WandbMonitor
+from .param.finder import LearningRateFinder
 from .param.hyperparam import GraphVarParam, HyperParam, ObjAttrParam
 from .param.schedule import ScheduledHyperParamSetter
 from .param.setter import HumanHyperParamSetter, HyperParamSetter, HyperParamSetterWithFunc
@@ -60,7 +62,7 @@ from .prof import (
 )
 from .replicas import CheckReplicas
 from .report import ReportWriter
-from .saver import MaxSaver, MinSaver, ModelSaver
+from .saver import ModelSaver
 from .sharded_inference import ShardedInferenceRunner
 from .steps import ProgressBar, SessionRunTimeout, TensorPrinter
 from .summary import MergeAllSummaries, MovingAverageSummary, SimpleMovingAverage
@@ -70,6 +72,7 @@ from .worst_samples import WorstSamples
 
 if TYPE_CHECKING:
     from ..diagnostics.manifest.writer import ManifestWriter
+    from ..diagnostics.model_summary.callback import ModelSummary
     from ..diagnostics.nan.nan import TerminateOnNaN
     from ..diagnostics.nan.spike import LossSpike
     from ..diagnostics.speed.speed import Speed
@@ -109,6 +112,7 @@ __all__ = [
     "Inferencer",
     "InjectShell",
     "JSONWriter",
+    "LearningRateFinder",
     "LossSpike",
     "MLflowMonitor",
     "ManifestWriter",
@@ -116,6 +120,7 @@ __all__ = [
     "MergeAllSummaries",
     "MinSaver",
     "ModelSaver",
+    "ModelSummary",
     "MonitorBase",
     "Monitors",
     "MovingAverageSummary",
@@ -157,6 +162,7 @@ __all__ = [
 _DIAGNOSTICS = {
     "LossSpike": "nan.spike",
     "ManifestWriter": "manifest.writer",
+    "ModelSummary": "model_summary.callback",
     "Speed": "speed.speed",
     "TerminateOnNaN": "nan.nan",
 }

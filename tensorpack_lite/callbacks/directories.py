@@ -24,7 +24,7 @@ def need_logger_dir(who: str) -> str:
 
 def find_checkpoint_dir(given: str | None) -> str | None:
     """Return the given directory, or else the logger's directory; None if there is neither."""
-    directory = given or logger.get_logger_dir()
+    directory = logger.redirect(given) if given else logger.get_logger_dir()
     return None if directory is None else normpath(directory)
 
 

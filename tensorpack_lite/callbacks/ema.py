@@ -103,6 +103,10 @@ class EMAWeights(Callback):
         self._run_update()
         self._has_updated = True
 
+    def put_averages(self) -> None:
+        """Replace the weights by the averages. This cannot be undone; see `swapped`."""
+        self.trainer.sess.run(self._put_averages)
+
     @contextmanager
     def swapped(self) -> Iterator[None]:
         """
@@ -118,7 +122,7 @@ class EMAWeights(Callback):
         self._begin_averages()
         session, variables = self.trainer.sess, [variable for variable, _ in self._pairs]
         weights = {v.name: np.array(value) for v, value in zip(variables, session.run(variables))}
-        session.run(self._put_averages)
+        self.put_averages()
         self.is_swapped = True
         try:
             yield

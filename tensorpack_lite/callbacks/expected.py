@@ -12,7 +12,8 @@ from typing import Iterable, Iterator
 
 from ..loop.callback import Callback, CallbackFactory
 from ..loop.group import Callbacks, innermost
-from .saver import MinSaver, ModelSaver
+from .best_saver import MinSaver
+from .saver import ModelSaver
 from .trigger import EnableCallbackIf, PeriodicTrigger
 
 __all__ = ["find_late_reporter"]

@@ -77,6 +77,7 @@ class InferenceRunnerBase(Callback):
         self._extra_hooks: list[tf.train.SessionRunHook] = []
         self._input_callbacks = Callbacks([])
         self._hooked_sess: Any = None
+        self.max_datapoints: int | None = None
 
     @property
     def input_source(self) -> InputSource:
@@ -188,6 +189,11 @@ class InferenceRunnerBase(Callback):
 
     def _num_datapoints(self) -> int | None:
         """Return the number of datapoints in a round; None if it is unknown."""
+        size = self.num_datapoints_of_input()
+        return size if self.max_datapoints is None else min(self.max_datapoints, size or self.max_datapoints)
+
+    def num_datapoints_of_input(self) -> int | None:
+        """Return the number of datapoints of the input; None if it is unknown."""
         try:
             return self._input_source.size() or None
         except NotImplementedError:

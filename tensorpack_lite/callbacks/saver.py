@@ -1,14 +1,11 @@
-"""Callbacks that save checkpoints: at regular times, and of the best model so far."""
+"""Callbacks that save checkpoints at regular times; `best_saver.py` has those that keep the best ones."""
 
 from __future__ import annotations
 
-import json
-import math
 import os
-import re
 import time
 from datetime import datetime
-from typing import Any, Callable, Sequence, TypeVar
+from typing import Any, Callable, Sequence
 
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
@@ -17,17 +14,14 @@ from ..tfutils.checkpoint_state import STATE_SUFFIX, write_state
 from ..tfutils.checkpoint_store import CheckpointStore
 from ..utils import logger
 from ..utils.checks import check_at_least, check_choice
-from ..utils.errors import DamagedFileError, parsing
 from ..utils.memory import available_memory
 from ..utils.old_names import old_arguments
 from ..utils.packed_state import pack_state
+from .best_saver import MaxSaver, MinSaver
 from .directories import find_checkpoint_dir, need_checkpoint_dir
 from .epoch_end import EpochEnd
-from .statistic_reader import StatisticReader
 
 __all__ = ["MaxSaver", "MinSaver", "ModelSaver"]
-
-T = TypeVar("T")
 
 # TensorFlow writes a meta graph to a file with such a name, then renames it.
 _TEMPORARY = r"\.checkpoint\.tmp|\.model-\d+\.end\.tmp|graph-\d{4}-\d{6}\.meta\.tmp[0-9a-f]{32}"
@@ -94,7 +88,7 @@ class ModelSaver(Callback):
         check_choice("ModelSaver: busy", busy, ("wait", "skip"))
         keys = tf.GraphKeys.GLOBAL_VARIABLES if var_collections is None else var_collections
         self._var_collections = [keys] if isinstance(keys, str) else list(keys)
-        self._max_to_keep = int(check_at_least("ModelSaver: max_to_keep", max_to_keep or 0, 0))
+        self.max_to_keep = int(check_at_least("ModelSaver: max_to_keep", max_to_keep or 0, 0))
         self._secs_between_kept = keep_checkpoint_every_n_hours * 3600
         self._next_to_keep = time.time() + self._secs_between_kept
         self._lasting: set[str] = set()  # checkpoints that are never removed
@@ -196,7 +190,7 @@ class ModelSaver(Callback):
         self, name: str, write: Callable[[str], object], read_back: Callable[[str], object] | None = None
     ) -> None:
         self._store.save(name, write, read_back)
-        self._store.record(name, self._max_to_keep, self._lasting.__contains__)
+        self._store.record(name, self.max_to_keep, self._lasting.__contains__)
         logger.info("Model saved to %s.", self._store.path(name))
 
     def _write(self, prefix: str) -> None:
@@ -221,174 +215,3 @@ class ModelSaver(Callback):
         """Continue the period of `keep_checkpoint_every_n_hours`."""
         self._lasting = set(state["lasting"])
         self._next_to_keep = time.time() + state["seconds_left"]
-
-
-class MinSaver(Callback):
-    """
-    Callback that keeps a copy of the checkpoint with the smallest value of a statistic, as `min-<statistic>`.
-
-    At each trigger, the files of the latest checkpoint are copied if the newest value of the statistic is the best so far
-    and both are of the same step. So put this callback after the `ModelSaver` and the callback that reports the statistic, and
-    trigger it together with them. A checkpoint keeps the best value. It is also stored in `min-<statistic>.json`, for a training
-    that resumes from a checkpoint without it; a training that starts at step 0 ignores the file.
-
-    Args:
-        monitor_stat: a scalar of `trainer.monitors`.
-        reverse: keep the largest value instead, as `max-<statistic>`.
-        filename: name of the copy; None means the name above, with "-" for each "/" in the statistic's name.
-        checkpoint_dir: the directory of the `ModelSaver`. None means the logger's directory.
-        strict: raise a KeyError, which ends training, at the end of the first epoch in which this callback is triggered, if the
-            statistic has not been reported, e.g. because it is misspelt. A callback that may report it later, such as one inside
-            a PeriodicTrigger, delays the error. False logs a warning at each trigger.
-
-    Raises:
-        TypeError: `monitor_stat` is not a string.
-        ValueError: `filename` is a path.
-        KeyError: at the end of an epoch, see `strict`.
-        RuntimeError: in `setup_graph`: there is no directory; at a trigger: it holds no checkpoint.
-        OSError: the copy cannot be written; the previous copy stays intact.
-
-    Attributes:
-        best: `(step, value)` of the copy, or None.
-
-    Runs at: setup_graph, before_train, trigger.
-
-    Example:
-        >>> MinSaver("validation_error")
-
-    Difference from tensorpack: tensorpack 0.11 forgets the best value when training resumes, and ignores a statistic that
-    was never reported.
-    """
-
-    def __init__(
-        self,
-        monitor_stat: str,
-        reverse: bool = False,
-        filename: str | None = None,
-        checkpoint_dir: str | None = None,
-        *,
-        strict: bool = True,
-    ) -> None:
-        if filename is not None and os.path.basename(filename) != filename:
-            raise ValueError(
-                f"{type(self).__name__}: filename is a path (expected a name inside checkpoint_dir, got '{filename}')."
-            )
-        self._reader = StatisticReader(self, monitor_stat, strict)
-        self.monitor_stat = monitor_stat
-        self.reverse = reverse
-        self._filename = filename or f"{'max' if reverse else 'min'}-{monitor_stat.replace('/', '-')}"
-        self.checkpoint_dir = find_checkpoint_dir(checkpoint_dir)
-        self.best: tuple[int, float] | None = None
-
-    def _setup_graph(self) -> None:
-        who = type(self).__name__
-        self._store = CheckpointStore(need_checkpoint_dir(self.checkpoint_dir, who), who)
-        self.checkpoint_dir = self._store.directory
-        self._background = background_save(self.checkpoint_dir)
-
-    def _before_train(self) -> None:
-        self._remove_leftovers(re.escape(self._filename))
-        self.best = self._read_record()
-
-    def state_dict(self) -> dict[str, Any] | None:
-        """Return the best value and its step."""
-        return {"best": None if self.best is None else list(self.best)}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the best value and its step, if the copy exists. The JSON file may have later ones."""
-        is_copied = state["best"] is not None and self._store.files(self._filename)
-        self.best = tuple(state["best"]) if is_copied else None
-
-    @property
-    def state_name(self) -> str:
-        """The name of the class, and that of the copy."""
-        return f"{self}({self._filename})"
-
-    def _remove_leftovers(self, checkpoints: str) -> None:
-        self._background.wait()
-        self._store.remove_leftovers(checkpoints, re.escape(f".{self._filename}.json.tmp"))
-
-    def _trigger(self) -> None:
-        newest = self._reader.read()
-        if newest is None:
-            return
-        step, value = newest
-        worst = self._worst_kept()
-        is_better = worst is None or (value > worst[1] if self.reverse else value < worst[1])
-        if math.isnan(value) or not is_better:
-            return
-        self._background.wait()
-        self._store.fsync = self._background.fsync
-        checkpoint = self._store.latest()
-        if checkpoint is None:
-            raise RuntimeError(
-                f"{self}: no checkpoint to copy in '{self.checkpoint_dir}'. Put a ModelSaver with the same directory before "
-                "this callback."
-            )
-        match = re.fullmatch(r"model-(\d+)", checkpoint)
-        if match is None or int(match.group(1)) != step:
-            logger.warning(
-                f"{self}: '{self.monitor_stat}' is best at step {step}, but the latest checkpoint is {checkpoint}, so there is "
-                "nothing to copy. Trigger ModelSaver at the same times."
-            )
-            return
-        self._copy(checkpoint, step, value)
-
-    def _worst_kept(self) -> tuple[int, float] | None:
-        """Return the step and value of the copy that the next one replaces, or None."""
-        return self.best
-
-    def _copy(self, checkpoint: str, step: int, value: float) -> None:
-        record = json.dumps({"stat": self.monitor_stat, "step": step, "value": value})
-        self._store.copy(checkpoint, self._filename, {f"{self._filename}.json": record})
-        self.best = (step, value)
-        best = f"{'maximum' if self.reverse else 'minimum'} '{self.monitor_stat}' = {value:.5g}"
-        logger.info(f"Model at step {step} with {best} saved to {self._store.path(self._filename)}.")
-
-    def _read_record(self) -> tuple[int, float] | None:
-        """Read the best value of an earlier training, if this training continues it."""
-        best = self._parse_record(lambda record: (int(record["step"]), float(record["value"])))
-        if best is None or not self._store.files(self._filename):
-            return None
-        if self.global_step == 0:
-            logger.warning(
-                f"{self}: training starts at step 0, the best value of an earlier training is ignored."
-            )
-            return None
-        logger.info(f"{self}: the best '{self.monitor_stat}' so far is {best[1]:.5g}, at step {best[0]}.")
-        return best
-
-    def _parse_record(self, parse: Callable[[Any], T]) -> T | None:
-        """Parse the JSON record. Return None if it is missing or, with a warning, if it is damaged."""
-        file = f"{self._filename}.json"
-        text = self._store.read_bytes(file)
-        try:
-            with parsing(self._store.path(file), "a record of checkpoints"):
-                return None if text is None else parse(json.loads(text))
-        except DamagedFileError as error:
-            logger.warning("%s: %s The file is ignored.", self, error)
-            return None
-
-
-class MaxSaver(MinSaver):
-    """
-    Callback that keeps a copy of the checkpoint with the largest value of a statistic, as `max-<statistic>`; see `MinSaver`.
-
-    Args:
-        monitor_stat, filename, checkpoint_dir, strict: as in `MinSaver`.
-
-    Runs at: setup_graph, before_train, trigger.
-
-    Example:
-        >>> MaxSaver("validation_accuracy")
-    """
-
-    def __init__(
-        self,
-        monitor_stat: str,
-        filename: str | None = None,
-        checkpoint_dir: str | None = None,
-        *,
-        strict: bool = True,
-    ) -> None:
-        super().__init__(monitor_stat, True, filename, checkpoint_dir, strict=strict)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..utils import logger
 from ..utils.checks import check_at_least, check_choice
-from .saver import MinSaver
+from .best_saver import MinSaver
 
 __all__ = ["TopKSaver"]
 
@@ -28,7 +28,7 @@ class TopKSaver(MinSaver):
         mode: "min" if smaller is better, "max" if larger is better.
         filename: prefix of the copies' names; None means the one above, with "-" for each "/" in the statistic's name.
         checkpoint_dir: the directory of the `ModelSaver`. None means the logger's directory.
-        strict: as in `MinSaver`.
+        strict, restore_best: as in `MinSaver`; the best of the copies is restored.
 
     Raises:
         ValueError: `k` is not positive, `mode` is unknown, or `filename` is a path.
@@ -38,7 +38,7 @@ class TopKSaver(MinSaver):
         kept: `[(step, value), ...]`, the best first.
         best: the first of them, or None.
 
-    Runs at: setup_graph, before_train, trigger.
+    Runs at: setup_graph, before_train, trigger, after_train.
 
     Example:
         >>> TopKSaver("validation_accuracy", k=5, mode="max")
@@ -53,12 +53,15 @@ class TopKSaver(MinSaver):
         checkpoint_dir: str | None = None,
         *,
         strict: bool = True,
+        restore_best: bool | str = False,
     ) -> None:
         check_at_least("TopKSaver: k", k, 1)
         check_choice("TopKSaver: mode", mode, ("min", "max"))
         # the base class checks the type
         filename = filename or f"top-{str(monitor_stat).replace('/', '-')}"
-        super().__init__(monitor_stat, mode == "max", filename, checkpoint_dir, strict=strict)
+        super().__init__(
+            monitor_stat, mode == "max", filename, checkpoint_dir, strict=strict, restore_best=restore_best
+        )
         self.k = k
         self.kept: list[tuple[int, float]] = []
 

@@ -54,6 +54,10 @@ class PeriodicTrigger(ProxyCallback):
         self._triggered_at_step = -1
         self.was_triggered = False
 
+    def act_in_each_epoch(self) -> None:
+        """Trigger after each epoch, too, for a rehearsal of two epochs."""
+        self._every_k_epochs = 1
+
     def _before_train(self) -> None:
         self.cb.before_train()
         if self._do_before_train and not (self.trainer.exact and self.trainer.loop.is_resumed):
@@ -176,6 +180,10 @@ class PeriodicCallback(EnableCallbackIf):
         super().__init__(callback, PeriodicCallback._is_due)
         self._every_k_steps = every_k_steps
         self._every_k_epochs = every_k_epochs
+
+    def act_in_each_epoch(self) -> None:
+        """Call the callback in each epoch, for a rehearsal of two epochs."""
+        self._every_k_epochs = 1
 
     def _is_due(self) -> bool:
         if self._every_k_steps is not None and self.global_step % self._every_k_steps == 0:

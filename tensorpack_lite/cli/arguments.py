@@ -12,12 +12,16 @@ __all__ = ["make_parser", "split_program"]
 _PATH_HELP = "a checkpoint (log/model-100), a directory (its latest checkpoint), or an .npz file"
 _TARGET_HELP = "function without arguments that returns the DataFlow; also path/to/file.py:function"
 _STRICT_HELP = "exit with code 1 also for warnings"
+_WITH_VALUES = (  # options of commands before a script
+    *("--cpu-layout", "--tf1-packages"),
+    *("--variable", "--lowest", "--highest", "--steps", "--epochs", "--output", "-o"),
+)
 _MATCH_HELP = "only names that contain this regular expression"
 
 
 def split_program(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """
-    Split the arguments of the commands `run` and `lint` where the script begins.
+    Split the arguments of commands such as `run` and `lint` where the script begins.
 
     argparse cannot do it: it would interpret options of the script, such as `--help`.
 
@@ -29,7 +33,7 @@ def split_program(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         options.append(program.pop(0))
         if options[-1] == "--":
             return options[:-1], program
-        if options[-1] in ("--cpu-layout", "--tf1-packages") and program:
+        if options[-1] in _WITH_VALUES and program:
             options.append(program.pop(0))
     return options, program
 
@@ -200,6 +204,48 @@ def _add_script_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
         "Example: lint train.py --gpu 0",
     )
     command.usage = "%(prog)s (script.py | -m module) [argument ...]"
+
+    command = add(
+        "rehearse",
+        "Go through a whole training in seconds: 2 steps of 2 epochs, all callbacks, a resume and a prediction (exit code 1: a "
+        "part has failed). No log directory is changed.",
+        "Example: rehearse train.py --gpu 0",
+    )
+    command.usage = "%(prog)s (script.py | -m module) [argument ...]"
+
+    command = add(
+        "schedule",
+        "Show the values that callbacks will give to the learning rate and other hyper-parameters, before training.",
+        "Example: schedule -o schedule.png train.py --gpu 0",
+    )
+    command.usage = "%(prog)s [--epochs N] [-o FILE.png] (script.py | -m module) [argument ...]"
+    command.add_argument("--epochs", type=int, help="number of epochs (default: those of the training)")
+    command.add_argument("-o", "--output", help="also draw them in this file")
+
+    command = add(
+        "summary",
+        "Show the layers of a model: output shapes, parameters, floating-point operations and memory. Of a checkpoint: parameters.",
+        "Example: summary train.py --gpu 0, or: summary train_log/mnist",
+    )
+    command.usage = "%(prog)s (script.py | -m module | checkpoint) [argument ...]"
+
+    command = add(
+        "find-lr",
+        "Propose a learning rate for a script, by steps with growing rates. No log directory is changed.",
+        "Example: find-lr train.py --gpu 0",
+    )
+    command.usage = (
+        "%(prog)s [--variable NAME] [--lowest X] [--highest X] [--steps N] [-o FILE.png] "
+        "(script.py | -m module) [argument ...]"
+    )
+    command.add_argument("--variable", default="learning_rate", help="its name (default %(default)s)")
+    _add_numbers(
+        command,
+        lowest=(1e-6, "the first rate"),
+        highest=(1.0, "the last rate"),
+        steps=(100, "the number of steps"),
+    )
+    command.add_argument("-o", "--output", default="find-lr.png", help="the picture (default %(default)s)")
 
     command = add(
         "run",

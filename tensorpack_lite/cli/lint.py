@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ..diagnostics.rehearsal.request import run_rehearsal
-from .files import check_exists
+from .programs import find_program
 
 __all__ = ["run"]
 
@@ -17,9 +17,4 @@ def run(args: argparse.Namespace) -> int:
     Returns:
         0 without remarks, 1 with remarks, 2 if the script has failed or does not train.
     """
-    program = args.program
-    if not program or program == ["-m"]:
-        raise ValueError("expected a script. Example: tensorpack-lite lint train.py --gpu 0")
-    if not program[0].startswith("-m"):
-        check_exists(program[0])
-    return run_rehearsal("lint", program)
+    return run_rehearsal("lint", find_program(args))

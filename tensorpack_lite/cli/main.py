@@ -16,6 +16,9 @@ __all__ = ["main"]
 _ERROR = 2
 # TensorFlow 2.21 announces oneDNN whatever the log level is. The commands compute nothing with TensorFlow.
 _QUIET_TENSORFLOW = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
+# commands whose arguments end with a script and its own
+_BEFORE_A_SCRIPT = ("find-lr", "lint", "rehearse", "run", "schedule", "summary")
+_RUN_USERS_CODE = (*_BEFORE_A_SCRIPT, "data-check", "nan-replay", "resume-check")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = make_parser()
     arguments = list(sys.argv[1:] if argv is None else argv)
     program: list[str] = []
-    if arguments[:1] in (["lint"], ["run"]):
+    if arguments[:1] and arguments[0] in _BEFORE_A_SCRIPT:
         options, program = split_program(arguments[1:])
         arguments = [arguments[0], *options]
     elif arguments[:1] == ["nan-replay"] and "--" in arguments:
@@ -45,8 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.command is None:
         parser.print_help(sys.stderr)
         return _ERROR
-    runs_users_code = args.command in ("data-check", "lint", "nan-replay", "resume-check", "run")
-    if argv is None and not runs_users_code:
+    if argv is None and args.command not in _RUN_USERS_CODE:
         os.environ.update(_QUIET_TENSORFLOW)
     try:
         # Some commands import TensorFlow, so only the command that runs is imported.

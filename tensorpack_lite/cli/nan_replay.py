@@ -35,4 +35,4 @@ def run(args: argparse.Namespace) -> int:
     folder = None if args.program else record["working_directory"]
     sys.stdout.write(f"Running {' '.join(program)} until its first step ...\n")
     sys.stdout.flush()
-    return run_rehearsal("nan-replay", program, directory, folder)
+    return run_rehearsal("nan-replay", program, {"step_directory": directory}, folder)

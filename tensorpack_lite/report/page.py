@@ -19,6 +19,7 @@ from .sections import (
     draw_comparison,
     draw_head,
     draw_log,
+    draw_model,
     draw_notes,
     draw_scalars,
     draw_times,
@@ -70,7 +71,9 @@ def make_page(trainings: List[Training], comparison: Comparison | None = None) -
         ("curves", "Curves", curves),
     ]
     log = _for_each(trainings, draw_log, "log") if any(one.log for one in trainings) else None
+    model = _for_each(trainings, draw_model, "model") if any(one.model for one in trainings) else None
     below = [
+        ("model", "Model", model),
         ("times", "Times", draw_times(trainings)),
         ("scalars", "All scalars", draw_scalars(trainings) if any(one.curves for one in trainings) else None),
         ("settings", "Settings", _for_each(trainings, draw_settings, "settings")),

@@ -29,6 +29,7 @@ from .samples import sample_paths
 __all__ = ["NUM_LOG_LINES", "Training", "parse_time", "read_training"]
 
 NUM_LOG_LINES = 100
+_MODEL = "model.json"
 _MAX_LOG_BYTES = 1 << 18
 _TIME_OF_A_LINE = re.compile(r"\[(\d\d)(\d\d) (\d\d:\d\d:\d\d) @")
 _NOT_OF_THE_TRAINING = (".html", ".lock", ".tmp")
@@ -50,6 +51,7 @@ class Training:
         notes: the content of `notes.jsonl`.
         images: the images in the event files, by tag.
         samples: the arrays of each file in `samples/`, by the name of the file.
+        model: the content of `model.json`, which `ModelSummary` writes; empty if there is none.
         log: the last lines of `log.log`.
         is_running: whether a process trains there now.
         last_sign: the time of the last line of the log, in seconds since 1970; None if it is unknown.
@@ -65,6 +67,7 @@ class Training:
     notes: List[Dict[str, Any]] = field(default_factory=list)
     images: Dict[str, List[LoggedImage]] = field(default_factory=dict)
     samples: Dict[str, Dict[str, np.ndarray]] = field(default_factory=dict)
+    model: Dict[str, Any] = field(default_factory=dict)
     log: List[str] = field(default_factory=list)
     is_running: bool = False
     last_sign: float | None = None
@@ -107,6 +110,8 @@ def read_training(directory: str, has_ended: bool = False) -> Training:
     training.rows = attempt("stats.json", lambda: _read_rows(training), [])
     attempt("stats.json", lambda: _set_curves(training), None)
     training.notes = attempt("notes.jsonl", lambda: _read_notes(directory), [])
+    if os.path.exists(os.path.join(directory, _MODEL)):
+        training.model = attempt(_MODEL, lambda: _read_model(os.path.join(directory, _MODEL)), {})
     training.log = attempt("log.log", lambda: _read_last_lines(os.path.join(directory, "log.log")), [])
     last_step = max((int(steps[-1]) for steps in training.steps.values()), default=None)
     training.is_running = not has_ended and attempt(
@@ -119,6 +124,18 @@ def read_training(directory: str, has_ended: bool = False) -> Training:
             training.samples[os.path.basename(path)[: -len(".npz")]] = arrays
     training.last_sign = _find_last_sign(training)
     return training
+
+
+def _read_model(path: str) -> dict[str, Any]:
+    """Return the texts of `model.json`."""
+    with open(path, encoding="utf-8") as file:
+        content = json.load(file)
+    rows = [[str(cell) for cell in row] for row in content["rows"]]
+    return {
+        "head": [str(one) for one in content["head"]],
+        "rows": rows,
+        "text": [str(one) for one in content["text"]],
+    }
 
 
 def _read_notes(directory: str) -> list[dict[str, Any]]:

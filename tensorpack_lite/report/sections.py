@@ -19,6 +19,7 @@ __all__ = [
     "draw_comparison",
     "draw_head",
     "draw_log",
+    "draw_model",
     "draw_notes",
     "draw_scalars",
     "draw_times",
@@ -86,6 +87,14 @@ def draw_notes(trainings: List[Training]) -> Html | None:
         callouts += [("plain", "file", where + problem, "") for problem in one.problems]
     callouts.sort(key=lambda one: _URGENT.index(one[0]))
     return element("div", *(_callout(*one) for one in callouts), class_="notes") if callouts else None
+
+
+def draw_model(training: Training) -> Html:
+    """Return the table that `ModelSummary` has written, and the lines below it."""
+    if not training.model:
+        return element("p", "ModelSummary() was not among the callbacks.", class_="empty")
+    sentences = [element("p", line) for line in training.model["text"]]
+    return element("div", table(training.model["head"], training.model["rows"], class_="numbers"), *sentences)
 
 
 def draw_comparison(comparison: Comparison) -> Html:

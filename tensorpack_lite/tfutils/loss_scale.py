@@ -7,7 +7,8 @@ from typing import Any, Sequence
 from ..compat import tfv1 as tf
 from ..utils.checks import check_at_least
 from .gradproc import GradVars
-from .optimizer import ProxyOptimizer, wrap_inside_processors
+from .optimizer import wrap_inside_processors
+from .proxy_optimizer import ProxyOptimizer
 from .symbolic_functions import map_values, values_of
 
 __all__ = ["DynamicLossScaleOptimizer", "scale_loss"]

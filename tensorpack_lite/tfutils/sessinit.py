@@ -11,8 +11,9 @@ import numpy as np
 from ..compat import tfv1 as tf
 from ..utils import logger
 from ..utils.arguments import ExplainsArguments
-from ..utils.checks import check_type
+from ..utils.checks import check_choice, check_type
 from ..utils.old_names import old_name_finder, old_star_names
+from .best_checkpoint import find_best
 from .checkpoint_reader import (
     CheckpointReader,
     CheckpointReaderAdapter,  # noqa: F401 (scripts import it from here)
@@ -304,36 +305,46 @@ class DictRestore(SessionInit):
         update.update({name: values[name] for name in common})
 
 
-def SmartInit(obj: object, *, ignore_mismatch: bool = False) -> SessionInit:  # noqa: N802
+def SmartInit(  # noqa: N802
+    obj: object, *, ignore_mismatch: bool = False, checkpoint: str = "latest"
+) -> SessionInit:
     """
     Function: returns the SessionInit for a path, a dictionary, or a list of them.
 
     Args:
-        obj: the path of a checkpoint, of a directory, which means its latest checkpoint, or of an `.npz` or `.npy`
-            file, where `~` means the home directory; a dictionary `{name: array}`; a SessionInit, which is
+        obj: the path of a checkpoint, of a directory, see `checkpoint`, or of an `.npz` or `.npy` file, where `~` means the home directory; a dictionary `{name: array}`; a SessionInit, which is
             returned; None or an empty object, which loads nothing; or a list of these, loaded in this order.
         ignore_mismatch: convert values with another shape or dtype if possible, and skip them otherwise.
+        checkpoint: which checkpoint of a directory: "latest", or "best", the copy of `MinSaver`, `MaxSaver` or `TopKSaver`. Other
+            paths do not depend on it.
 
     Returns:
         JustCurrentSession, DictRestore, SaverRestore, SaverRestoreRelaxed or ChainInit.
 
     Raises:
         FileNotFoundError: an `.npz` or `.npy` file does not exist, or a file of the checkpoint is missing.
-        ValueError: the path of a checkpoint does not exist, or `obj` has another type.
+        ValueError: the path of a checkpoint does not exist, `obj` has another type, or the directory has no best checkpoint, or
+            several by different statistics.
 
     Example:
         >>> TrainConfig(..., session_init=SmartInit("ImageNet-ResNet50.npz"))
+        >>> PredictConfig(..., session_init=SmartInit("train_log/mnist", checkpoint="best"))
     """
+    check_choice("SmartInit: checkpoint", checkpoint, ("latest", "best"))
     if isinstance(obj, SessionInit):
         return obj
     if obj is None or (isinstance(obj, (str, list, tuple, dict)) and not obj):
         return JustCurrentSession()
     if isinstance(obj, (list, tuple)):
-        return ChainInit([SmartInit(one, ignore_mismatch=ignore_mismatch) for one in obj])
+        return ChainInit(
+            [SmartInit(one, ignore_mismatch=ignore_mismatch, checkpoint=checkpoint) for one in obj]
+        )
     if isinstance(obj, dict):
         return DictRestore(obj, ignore_mismatch=ignore_mismatch)
     if isinstance(obj, (str, os.PathLike)):
-        return _init_from_path(os.path.expanduser(os.fspath(obj)), ignore_mismatch)
+        path = os.path.expanduser(os.fspath(obj))
+        is_best = checkpoint == "best" and tf.gfile.IsDirectory(path)
+        return _init_from_path(find_best(path) if is_best else path, ignore_mismatch)
     raise ValueError(
         f"SmartInit: cannot load {obj!r} (expected a path, a dictionary, a list of these, or None, got {type(obj).__name__})."
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Iterable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Iterable, Iterator
 
 import numpy as np
 
@@ -27,6 +28,7 @@ __all__ = [
     "get_checkpoint_path",
     "get_savename_from_varname",
     "is_training_name",
+    "kept_variables",
     "load_checkpoint_vars",
     "load_chkpt_vars",
     "load_parameter_file",
@@ -41,7 +43,7 @@ if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
 _DATA_SUFFIX = re.compile(r"\.(index|meta|state|end|data-\d{5}-of-\d{5})$")
 
 _TRAINING_NAME = re.compile(
-    r"/(Adam|Adam_1|Momentum|Adadelta|Adadelta_1|RMSProp|RMSProp_1|Adagrad|AccumGrad)$"
+    r"/(Adam|Adam_1|Momentum|Adadelta|Adadelta_1|RMSProp|RMSProp_1|Adagrad|AccumGrad|LAMB|LAMB_1|LAMB_2)$"
     r"|(^|/)EMA/"
     r"|^AccumGrad"
     r"|^apply_gradients"
@@ -126,6 +128,24 @@ class SessionUpdate:
         """Set one variable in the default session, like `update`; kept for old scripts. `strict` is ignored."""
         session = require_default_session("SessionUpdate.load_value_to_var")
         SessionUpdate(session, [var]).update({var.name: val})
+
+
+@contextmanager
+def kept_variables(sess: tf.Session) -> Iterator[None]:
+    """
+    Return a context after which all global and local variables of a session have the values from before.
+
+    The states of TensorFlow's own random operations are not variables, so they move on.
+
+    Args:
+        sess: an open session.
+    """
+    variables = [*tf.global_variables(), *tf.local_variables()]
+    before = dict(zip([variable.name for variable in variables], sess.run(variables)))
+    try:
+        yield
+    finally:
+        SessionUpdate(sess, variables).update(before)
 
 
 def load_checkpoint_vars(path: str) -> dict[str, np.ndarray]:

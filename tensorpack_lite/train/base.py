@@ -253,8 +253,8 @@ class Trainer(ExtensionSettings, TrainerState):
         self.arguments = TrainArguments(session_creator, session_init, steps, starting_epoch, max_epoch)
         with all_of([extension.around_training(self) for extension in self.extensions]):
             self.setup_callbacks(callbacks, monitors)
-            self.initialize(session_creator, session_init)
-            self.main_loop(steps, starting_epoch, max_epoch)
+            self.initialize(*self.arguments[:2])  # which an extension may have changed
+            self.main_loop(*self.arguments[2:])
 
     def train_with_defaults(
         self,

@@ -64,6 +64,8 @@ class TrainConfig(HasOldInterface):
         precision: the dtype in which the layers compute, "float32", "mixed_float16" or "mixed_bfloat16". Variables and
             checkpoints are float32. "mixed_float16" adds a `DynamicLossScaleOptimizer`. See docs/gpu.md and `with_precision`.
         xla: whether XLA compiles the model and its gradients; see `with_xla`.
+        rehearse: go through a short training in another process before, and raise a RuntimeError if it fails; see
+            docs/rehearsal.md.
 
     Raises:
         TypeError: an argument of the wrong type.
@@ -103,6 +105,7 @@ class TrainConfig(HasOldInterface):
         on_hang: str = "report",
         precision: str = "float32",
         xla: bool = False,
+        rehearse: bool = False,
     ) -> None:
         _check("dataflow", dataflow, DataFlow, "Wrap it: DataFromList(data). Use data= for an InputSource.")
         advice = "Use dataflow= for a DataFlow. Wrap a list or an array: DataFromList(data)."
@@ -131,6 +134,7 @@ class TrainConfig(HasOldInterface):
         self.lint, self.lint_ignore, self.on_hang = check_settings("TrainConfig", lint, lint_ignore, on_hang)
         self.precision = check_precision("TrainConfig", precision)
         self.xla = check_type("TrainConfig: xla", xla, bool)
+        self.rehearse = check_type("TrainConfig: rehearse", rehearse, bool)
 
     def _default_steps(self) -> int:
         source = self.dataflow if self.dataflow is not None else self.data

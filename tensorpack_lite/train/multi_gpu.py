@@ -13,8 +13,9 @@ from ..graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from ..input_source.base import FeedfreeInput, InputSource
 from ..input_source.staging import StagingInput
 from ..loop.callback import Callback
+from ..tfutils.accumulation import AccumGradOptimizer
 from ..tfutils.gradproc import GradVars
-from ..tfutils.optimizer import AccumGradOptimizer, ProxyOptimizer
+from ..tfutils.proxy_optimizer import ProxyOptimizer
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import SessionInit
 from ..tfutils.tower.handle import TowerTensorHandles

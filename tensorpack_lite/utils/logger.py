@@ -44,6 +44,7 @@ __all__ = [
     "info",
     "is_quiet",
     "lock_dir",
+    "redirect",
     "reset",
     "setLevel",
     "set_logger_dir",
@@ -210,6 +211,25 @@ def set_logger_dir(dirname: str, action: str | None = None) -> None:
     else:
         _open_as_chief(path, action, may_remove_rank_logs=given is None)
     info("Argv: " + hide_secrets(" ".join(sys.argv)))
+
+
+def redirect(path: str) -> str:
+    """
+    Return the directory to use instead of one that the script names: below that of the command that runs the script.
+
+    Args:
+        path: a directory for files of a training.
+
+    Returns:
+        The same directory, unless this process has the environment variable of such a command.
+    """
+    replacement = os.environ.get(REPLACEMENT_VARIABLE)
+    if not replacement:
+        return path
+    inside, path = os.path.join(os.path.abspath(replacement), ""), os.path.abspath(path)
+    if os.path.join(path, "").startswith(inside):
+        return path
+    return f"{inside}elsewhere{os.sep}{path.strip(os.sep).replace(os.sep, '-')}"
 
 
 def auto_set_dir(action: str | None = None, name: str | None = None) -> None:

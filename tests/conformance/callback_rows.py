@@ -40,6 +40,14 @@ class Row:
         return self.name
 
 
+class _WithCost(ScalingTrainer):
+    """A ScalingTrainer that shows its cost."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cost = tf.get_default_graph().get_tensor_by_name("cost:0")
+
+
 def _rate():
     return cb.ObjAttrParam(SimpleNamespace(rate=1.0), "rate")
 
@@ -138,12 +146,14 @@ ROWS = [
     Row("InferenceRunner", lambda d: _inference(cb.ScalarStats("cost")), True, ScalingTrainer),
     Row("InjectShell", lambda d: cb.InjectShell(os.path.join(d, "shell")), True),
     Row("JSONWriter", lambda d: cb.JSONWriter(), False),
+    Row("LearningRateFinder", lambda d: cb.LearningRateFinder(_rate(), cost="cost"), False),
     Row("LossSpike", lambda d: cb.LossSpike(), True),
     Row("ManifestWriter", lambda d: cb.ManifestWriter(), True),
     Row("MaxSaver", lambda d: cb.MaxSaver("stat", checkpoint_dir=d), True, before=_report),
     Row("MergeAllSummaries", lambda d: cb.MergeAllSummaries(1), True),
     Row("MinSaver", lambda d: cb.MinSaver("stat", checkpoint_dir=d), True, before=_report),
     Row("ModelSaver", lambda d: cb.ModelSaver(checkpoint_dir=d), True),
+    Row("ModelSummary", lambda d: cb.ModelSummary(), True, _WithCost),
     Row("MonitorBase", lambda d: cb.MonitorBase(), False),
     Row("Monitors", lambda d: cb.Monitors([]), False),
     Row("MovingAverageSummary", lambda d: cb.MovingAverageSummary(), True),

@@ -105,6 +105,22 @@ ELSEWHERE = {
         "ParseFromString",
     ),
     *("TensorflowTrainer", "TensorFlowState"),
+    *(
+        "BackupAndRestore",
+        "CosineDecay",
+        "DataLoader",
+        "LambdaLR",
+        "LearningRateMonitor",
+        "LearningRateScheduler",
+    ),
+    *(
+        "LossScaleOptimizer",
+        "MirroredStrategy",
+        "ModelCheckpoint",
+        "PiecewiseConstantDecay",
+        "PolynomialDecay",
+    ),
+    "WeightAveraging",
     *("DistributedOptimizer", "GroupKFold", "HorovodInternalError", "StagingArea", "OrderedDict"),
 }
 

@@ -2,7 +2,8 @@
 Script that tests/train/test_several_ranks.py runs in each rank: it trains w with cost w * (rank + 1) for two epochs of four steps.
 
 Arguments: engine, directory, mode. Each rank writes the values of w after each epoch to `directory/w-<rank>.json`. In the second
-step of the first epoch, rank 1 adds 1 to its w if the mode starts with "drift".
+step of the first epoch, rank 1 adds 1 to its w if the mode starts with "drift". In the mode "best", the chief ends with the largest
+w of an epoch, and each rank also writes its w at the end.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import sys
 
 import numpy as np
 
+from tensorpack_lite.callbacks.best_saver import MaxSaver
+from tensorpack_lite.callbacks.saver import ModelSaver
 from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.raw import DataFromGenerator
 from tensorpack_lite.input_source.feed import FeedInput
-from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.callback import Callback, CallbackFactory
 from tensorpack_lite.train import ModelDesc
 from tensorpack_lite.train.collective import CollectiveTrainer
 from tensorpack_lite.train.horovod import HorovodTrainer
@@ -40,8 +43,8 @@ class Keep(Callback):
 
     _chief_only = False
 
-    def __init__(self, path, drifts):
-        self.path, self.drifts, self.seen = path, drifts, []
+    def __init__(self, path, mode):
+        self.path, self.drifts, self.has_end, self.seen = path, mode.startswith("drift"), mode == "best", []
 
     def _before_epoch(self):
         self.weight = next(var for var in tf.trainable_variables() if var.op.name == "w")
@@ -54,8 +57,16 @@ class Keep(Callback):
         self.seen.append(float(self.trainer.sess.run(self.weight)))
 
     def _after_train(self):
+        if self.has_end:
+            self._trigger_epoch()
         with open(self.path, "w", encoding="utf-8") as file:
             json.dump(self.seen, file)
+
+
+def report(callback):
+    """Report w."""
+    weight = next(var for var in tf.trainable_variables() if var.op.name == "w")
+    callback.trainer.monitors.put_scalar("w", float(callback.trainer.sess.run(weight)))
 
 
 def main(engine, directory, mode):
@@ -68,8 +79,10 @@ def main(engine, directory, mode):
     data = DataFromGenerator(lambda: iter(lambda: [np.float32(trainer.rank + 1)], None))
     model = Slope()
     trainer.setup_graph(model.get_input_signature(), FeedInput(data), model.build_graph, model.get_optimizer)
-    keep = Keep(os.path.join(directory, f"w-{trainer.rank}.json"), mode.startswith("drift"))
-    trainer.train_with_defaults(callbacks=[keep], steps_per_epoch=4, max_epoch=2)
+    keep = Keep(os.path.join(directory, f"w-{trainer.rank}.json"), mode)
+    best = [ModelSaver(), CallbackFactory(trigger=report), MaxSaver("w", restore_best=True)]
+    callbacks = [*(best if mode == "best" else []), keep]
+    trainer.train_with_defaults(callbacks=callbacks, steps_per_epoch=4, max_epoch=2)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,12 @@ from tensorpack_lite.models.regularize import l2_regularizer
 from tensorpack_lite.tfutils.argscope import argscope
 from tensorpack_lite.tfutils.gradproc import GlobalNormClip, ScaleGradient
 from tensorpack_lite.tfutils.loss_scale import DynamicLossScaleOptimizer
-from tensorpack_lite.tfutils.optimizer import AccumGradOptimizer, apply_grad_processors
+from tensorpack_lite.tfutils.optimizer import (
+    AccumGradOptimizer,
+    AdamWOptimizer,
+    LAMBOptimizer,
+    apply_grad_processors,
+)
 from tensorpack_lite.tfutils.sessinit import JustCurrentSession, SmartInit
 from tensorpack_lite.tfutils.varmanip import load_checkpoint_vars
 from tensorpack_lite.train import (
@@ -166,6 +171,14 @@ def accumulating():
     return AccumGradOptimizer(adam(), 3)
 
 
+def adamw():
+    return AdamWOptimizer(0.01, 0.1)
+
+
+def lamb():
+    return LAMBOptimizer(0.01, 0.1)
+
+
 def scaled():
     return DynamicLossScaleOptimizer(adam(), growth_steps=5)
 
@@ -177,6 +190,8 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "processed": processed,
     "accumulating": accumulating,
     "scaled": scaled,
+    "adamw": adamw,
+    "lamb": lamb,
 }
 
 TRAINERS: dict[str, Callable[[], Any]] = {

@@ -31,6 +31,11 @@ def test_mean_and_sum(tmp_path, engine, mode, slope):
     assert ["log", "w-0.json", "w-1.json", "w-2.json"] == sorted(path.name for path in tmp_path.iterdir())
 
 
+def test_the_chief_ends_with_the_best_model(tmp_path, engine):
+    """With `restore_best`, the chief ends with the variables of the best epoch, and the other rank with those of the last one."""
+    assert [[94, 88, 94], [94, 88, 88]] == trained(2, engine, tmp_path, "best")
+
+
 @pytest.mark.full
 def test_the_broadcast_of_each_epoch(tmp_path, engine):
     """The broadcast gives a rank that has drifted the chief's weight; without it the weights stay different."""

@@ -25,6 +25,8 @@ WRITTEN = {
     "stats.json.before-resume": '[{"cost": 1.0, "epoch_num": 1, "global_step": 2}]',
     "stats.json.1126-223036": "[]",
     "stats.csv": "epoch_num,global_step,cost\n",
+    "model.json": '{\n "format": 1,\n "head": [\n  "layer"',
+    "find-lr.png": "",
     "notes.jsonl": '{"kind": "speed", "time": "", "text": ""}\n',
     "report.html": "<!DOCTYPE html>\n<html><head><title>log - training report</title></head></html>",
     "training.lock": "",

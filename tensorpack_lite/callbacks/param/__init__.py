@@ -8,9 +8,10 @@ Hyper-parameters that change during training.
 
 from __future__ import annotations
 
+from .finder import LearningRateFinder
 from .hyperparam import GraphVarParam, HyperParam, ObjAttrParam
 from .schedule import ScheduledHyperParamSetter
-from .setter import HumanHyperParamSetter, HyperParamSetter, HyperParamSetterWithFunc
+from .setter import HumanHyperParamSetter, HyperParamSetter, HyperParamSetterWithFunc, PlannedHyperParamSetter
 from .statistic import StatMonitorParamSetter
 
 __all__ = [
@@ -19,7 +20,9 @@ __all__ = [
     "HyperParam",
     "HyperParamSetter",
     "HyperParamSetterWithFunc",
+    "LearningRateFinder",
     "ObjAttrParam",
+    "PlannedHyperParamSetter",
     "ScheduledHyperParamSetter",
     "StatMonitorParamSetter",
 ]

@@ -10,12 +10,12 @@ from typing import Any, Sequence
 from ...utils import logger
 from ...utils.checks import check_choice, check_type
 from .hyperparam import HyperParam
-from .setter import HyperParamSetter
+from .setter import PlannedHyperParamSetter
 
 __all__ = ["ScheduledHyperParamSetter"]
 
 
-class ScheduledHyperParamSetter(HyperParamSetter):
+class ScheduledHyperParamSetter(PlannedHyperParamSetter):
     """
     Callback that sets a hyper-parameter at fixed points of training.
 
@@ -69,18 +69,17 @@ class ScheduledHyperParamSetter(HyperParamSetter):
             )
         self._points = [point for point, _ in self.schedule]
         self._interp = check_choice("ScheduledHyperParamSetter: interp", interp, (None, "linear"))
-        self._step_based = step_based
         self._set_at_beginning = set_at_beginning
-        super().__init__(param)
+        super().__init__(param, step_based)
 
-    def _get_value_to_set(self) -> float | None:
-        point = self._current_point()
+    def value_at(self, point: int, current: Any) -> float | None:
+        """Return the scheduled value, or None where nothing is set."""
         is_between = self._points[0] < point < self._points[-1]
         is_due = point in self._points or (self._interp is not None and is_between)
         return self._value_at(point) if is_due else None
 
-    def _current_point(self) -> int:
-        return self.global_step if self._step_based else self.epoch_num
+    def _get_value_to_set(self) -> float | None:
+        return self.value_at(self._current_point(), None)  # without reading the parameter
 
     def _value_at(self, point: int) -> float | None:
         """Return the scheduled value at this point; None before the first point."""
@@ -102,7 +101,7 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         if _is_close(actual, expected) or self._may_be_due(actual):
             return
         who, name = type(self).__name__, self.param.readable_name
-        point = f"{'step' if self._step_based else 'epoch'} {self._current_point()}"
+        point = f"{'step' if self.step_based else 'epoch'} {self._current_point()}"
         logger.warning(f"{who}: {name} should be {expected:.8g} at {point}, but is {actual:.8g}.")
         if self._set_at_beginning:
             logger.info(f"{who}: setting {name} to {expected:.8g}.")
@@ -124,16 +123,6 @@ class ScheduledHyperParamSetter(HyperParamSetter):
             return False
         previous = self._value_at(self._current_point() - 1)
         return previous is None or _is_close(actual, previous)
-
-    def _trigger_epoch(self) -> None:
-        if self._step_based:
-            self._report()
-        else:
-            self.trigger()
-
-    def _trigger_step(self) -> None:
-        if self._step_based:
-            self._set_param()
 
     def __str__(self) -> str:
         return f"{type(self).__name__}(schedule={self.schedule})"

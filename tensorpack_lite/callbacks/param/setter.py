@@ -13,7 +13,12 @@ from ...utils import logger
 from ...utils.checks import check_callable, check_type
 from .hyperparam import GraphVarParam, HyperParam
 
-__all__ = ["HumanHyperParamSetter", "HyperParamSetter", "HyperParamSetterWithFunc"]
+__all__ = [
+    "HumanHyperParamSetter",
+    "HyperParamSetter",
+    "HyperParamSetterWithFunc",
+    "PlannedHyperParamSetter",
+]
 
 
 class HyperParamSetter(Callback):
@@ -126,7 +131,54 @@ class HyperParamSetter(Callback):
             self.param.set_value(value)
 
 
-class HyperParamSetterWithFunc(HyperParamSetter):
+class PlannedHyperParamSetter(HyperParamSetter):
+    """
+    Base class of setters whose values depend on the epoch or the step: override `value_at`.
+
+    `tensorpack-lite schedule` draws these values before training.
+
+    Args:
+        param: a `HyperParam`, or the name of a variable.
+        step_based: set a value after each step, by `global_step`, instead of after each epoch.
+
+    Runs at: before_train; trigger_epoch, or trigger_step if `step_based`.
+    """
+
+    def __init__(self, param: HyperParam | str, step_based: bool = False) -> None:
+        super().__init__(param)
+        self.step_based = step_based
+
+    @abstractmethod
+    def value_at(self, point: int, current: Any) -> Any:
+        """
+        Return the value to set at a point of training.
+
+        Args:
+            point: the number of epochs that are done, or of steps if `step_based`.
+            current: the parameter's current value.
+
+        Returns:
+            The value, or None to keep the parameter as it is.
+        """
+
+    def _current_point(self) -> int:
+        return self.global_step if self.step_based else self.epoch_num
+
+    def _get_value_to_set(self) -> Any:
+        return self.value_at(self._current_point(), self.get_current_value())
+
+    def _trigger_epoch(self) -> None:
+        if self.step_based:
+            self._report()
+        else:
+            self.trigger()
+
+    def _trigger_step(self) -> None:
+        if self.step_based:
+            self._set_param()
+
+
+class HyperParamSetterWithFunc(PlannedHyperParamSetter):
     """
     Callback that sets a hyper-parameter to the result of a function.
 
@@ -134,23 +186,28 @@ class HyperParamSetterWithFunc(HyperParamSetter):
         param: a `HyperParam`, or the name of a variable.
         func: `func(epoch_num, current_value) -> new value`, or None to keep the value. It is called after
             each epoch with the epoch's number, and before training with `starting_epoch - 1`, unless training
-            resumes with the variable's value.
+            resumes with the variable's value. `utils.schedules` has functions for the usual schedules.
+        step_based: call `func(global_step, current_value)` after each step instead.
 
     Raises:
         TypeError: `param` has another type, or `func` is not callable.
 
-    Runs at: before_train, trigger.
+    Runs at: before_train, trigger; trigger_step if `step_based`.
 
     Example:
         >>> HyperParamSetterWithFunc("learning_rate", lambda epoch, lr: lr * 0.9 if epoch else None)
+        >>> HyperParamSetterWithFunc("learning_rate", schedules.cosine(0.1, 90, warmup=5))
     """
 
-    def __init__(self, param: HyperParam | str, func: Callable[[int, Any], Any]) -> None:
-        super().__init__(param)
+    def __init__(
+        self, param: HyperParam | str, func: Callable[[int, Any], Any], *, step_based: bool = False
+    ) -> None:
+        super().__init__(param, step_based)
         self._func = check_callable("HyperParamSetterWithFunc: func", func)
 
-    def _get_value_to_set(self) -> Any:
-        return self._func(self.epoch_num, self.get_current_value())
+    def value_at(self, point: int, current: Any) -> Any:
+        """Return the result of the function."""
+        return self._func(point, current)
 
 
 class HumanHyperParamSetter(HyperParamSetter):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from typing import Any, Iterator
 
+from ...callbacks.best_saver import MinSaver
 from ...callbacks.inference import BinaryClassificationStats, ClassificationError, ScalarStats
 from ...callbacks.inference_runner import InferenceRunnerBase
 from ...callbacks.param.hyperparam import GraphVarParam
 from ...callbacks.param.setter import HyperParamSetter
-from ...callbacks.saver import MinSaver, ModelSaver
+from ...callbacks.saver import ModelSaver
 from ...dataflow.batch import BatchData
 from ...dataflow.shuffle import LocallyShuffleData
 from ...tfutils.common import get_op_tensor_name

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...compat import tfv1 as tf
 from ...tfutils.sessinit import JustCurrentSession
-from ...tfutils.varmanip import SessionUpdate
+from ...tfutils.varmanip import kept_variables
 from ...utils import logger
 from ..data_check.remarks import Remark
 from .graph_view import remark_on
@@ -108,12 +108,8 @@ def train_on_one_batch(training: ExaminedTraining) -> list[Remark]:
     logger.info(f"Lint: {NUM_STEPS} steps on one batch; then all variables are put back ...")
     began = time.perf_counter()
     session = training.trainer.sess
-    variables = [*tf.global_variables(), *tf.local_variables()]
-    before = dict(zip([variable.name for variable in variables], session.run(variables)))
-    try:
+    with kept_variables(session):
         remarks = list(_examine(training, session, feeds))
-    finally:
-        SessionUpdate(session, variables).update(before)
     logger.info(f"Lint: done in {time.perf_counter() - began:.1f} s.")
     return remarks
 

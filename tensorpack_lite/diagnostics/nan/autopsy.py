@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +13,7 @@ from ...compat import tfv1 as tf
 from ...tfutils.varmanip import save_checkpoint_vars
 from ...utils import logger
 from ...utils.notes import write_note
+from ...utils.own_program import own_program
 from .autopsy_files import RECORD_FILE, describe_sample, write_batches, write_pictures
 from .batch_capture import TowerBatch
 from .nan_search import Activation, Culprit, Search, before_exchange, largest
@@ -259,7 +258,7 @@ def _write_text(directory: str, incident: Incident, found: _Findings, text: str,
         "datapoints": [batch.datapoint for batch in incident.batches],
         "samples": culprit.samples if culprit is not None else [],
         "is_alone": culprit is not None and culprit.is_alone,
-        "program": _program(),
+        "program": own_program(),
         "working_directory": os.getcwd(),
     }
     parts = [text, f"Files: {', '.join([*files, f'{checkpoint}.index'])}"]
@@ -269,16 +268,6 @@ def _write_text(directory: str, incident: Incident, found: _Findings, text: str,
         file.write("\n\n".join(parts) + "\n")
     with open(os.path.join(directory, RECORD_FILE), "w", encoding="utf-8") as file:
         json.dump(record, file, indent=1)
-
-
-def _program() -> list[str]:
-    """Return the script of this process, or `-m` and a module, with its arguments; empty in an interactive session."""
-    main = sys.modules["__main__"]
-    spec = getattr(main, "__spec__", None)
-    if spec is not None:
-        return ["-m", re.sub(r"\.__main__$", "", spec.name), *sys.argv[1:]]
-    path = getattr(main, "__file__", None)
-    return [] if path is None else [os.path.abspath(path), *sys.argv[1:]]
 
 
 def _tables(incident: Incident, found: _Findings) -> list[tuple[str, list[str], list[list[Any]]]]:

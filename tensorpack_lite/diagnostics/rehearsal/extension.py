@@ -1,36 +1,52 @@
-"""Trainings that a command has asked to end before their first step."""
+"""Trainings in a process that a command has started with a request."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable, ContextManager, Mapping
 
 from ...loop.extension import Extension
-from ..lint.lint import lint_only
-from ..nan.nan_replay import replay, variables_of
-from .request import end_rehearsal, find_rehearsal
+from .find_rate import FindRate
+from .once import LintOnce, ReplayStep, ShowSummary
+from .request import find_rehearsal
+from .schedules import ShowSchedules
+from .short_training import ShortTraining
 
 __all__ = ["Rehearsal"]
+
+_ANSWERS: Mapping[str, Callable[[Mapping[str, Any]], Extension]] = {
+    "find-lr": FindRate,
+    "lint": LintOnce,
+    "nan-replay": ReplayStep,
+    "rehearse": ShortTraining,
+    "schedule": ShowSchedules,
+    "summary": ShowSummary,
+}
 
 
 class Rehearsal(Extension):
     """Extension that does what a command asks of this process, and ends the process; nothing if no command has started it."""
 
-    def after_setup(self, trainer: Any) -> None:
-        """
-        Answer the request of the command.
-
-        Raises:
-            SystemExit: a command has started this process; with the exit code for `run_rehearsal`.
-        """
+    def __init__(self) -> None:
         request = find_rehearsal()
-        if request is None or trainer.arguments is None:
-            return
-        session_creator, session_init, steps_per_epoch, *_ = trainer.arguments
-        if request.purpose == "lint":
-            end_rehearsal(int(lint_only(trainer, session_init, steps_per_epoch)))
-        trainer.initialize(session_creator, variables_of(request.step_directory))
-        try:
-            result = replay(trainer.sess, request.step_directory)
-        finally:
-            trainer.hooked_sess.close()
-        end_rehearsal(result)
+        self._answer = Extension() if request is None else _ANSWERS[request.purpose](request.options)
+
+    def around_training(self, trainer: Any) -> ContextManager[None]:
+        """Return the context of the answer. This and the other methods raise SystemExit, with the exit code for `run_rehearsal`."""
+        return self._answer.around_training(trainer)
+
+    def before_setup(self, trainer: Any) -> None:
+        """Let the answer add callbacks."""
+        self._answer.before_setup(trainer)
+
+    def after_setup(self, trainer: Any) -> None:
+        """Let the answer look at the graph."""
+        if trainer.arguments is not None:
+            self._answer.after_setup(trainer)
+
+    def after_initialize(self, trainer: Any) -> None:
+        """Let the answer use the session."""
+        self._answer.after_initialize(trainer)
+
+    def around_loop(self, trainer: Any) -> ContextManager[None]:
+        """Return the context of the answer around all epochs."""
+        return self._answer.around_loop(trainer)

@@ -1,8 +1,8 @@
 """
-Scripts that a command runs only until their training begins.
+Scripts that a command runs only until their training begins, or for a few steps of it.
 
-`tensorpack-lite lint` and `nan-replay` start the script in a process whose environment has a request. The trainer reads it
-in `Trainer.train`, does what it asks for, and ends the process with an exit code that no training has.
+Commands such as `tensorpack-lite lint` start the script in a process whose environment has a request. The trainer reads it,
+does what it asks for, and ends the process with an exit code that no training has.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import NamedTuple, NoReturn, Sequence
+from typing import Any, Mapping, NamedTuple, NoReturn, Sequence
 
+from ...utils.log_lines import QUIET_VARIABLE
 from ...utils.logger import REPLACEMENT_VARIABLE
 
 __all__ = ["Request", "end_rehearsal", "find_rehearsal", "run_rehearsal"]
@@ -28,12 +29,12 @@ class Request(NamedTuple):
     The request to a trainer.
 
     Attributes:
-        purpose: "lint" or "nan-replay".
-        step_directory: for "nan-replay", the directory that `TerminateOnNaN` wrote; otherwise "".
+        purpose: the name of the command.
+        options: JSON values, which depend on the purpose.
     """
 
     purpose: str
-    step_directory: str = ""
+    options: Mapping[str, Any]
 
 
 def find_rehearsal() -> Request | None:
@@ -53,15 +54,24 @@ def end_rehearsal(result: int) -> NoReturn:
 
 
 def run_rehearsal(
-    purpose: str, program: Sequence[str], step_directory: str = "", folder: str | None = None
+    purpose: str,
+    program: Sequence[str],
+    options: Mapping[str, Any] | None = None,
+    folder: str | None = None,
+    log_directory: str | None = None,
+    is_quiet: bool = False,
+    consequence: str = ", so nothing was examined",
 ) -> int:
     """
-    Run a script until its training begins. Its log goes to a temporary directory.
+    Run a script until it has answered a request.
 
     Args:
-        purpose, step_directory: as in `Request`.
+        purpose, options: as in `Request`.
         program: the script or `-m module`, and its arguments.
         folder: the working directory; None means that of this process.
+        log_directory: the directory for the script's log and checkpoints; None means a temporary one.
+        is_quiet: whether its log has only warnings and errors.
+        consequence: the end of the line about a script that failed or did not train.
 
     Returns:
         The argument of `end_rehearsal` in that process. 2 if it failed or did not train, after a line about it on stderr.
@@ -69,13 +79,17 @@ def run_rehearsal(
     # the present directory is not searched for modules when the process runs in another one
     here = str(Path(__file__).resolve().parents[3])
     path_of_modules = os.pathsep.join(one for one in (os.environ.get("PYTHONPATH", ""), here) if one)
-    with tempfile.TemporaryDirectory(prefix=f"tensorpack-lite-{purpose}-") as directory:
-        request = Request(purpose, step_directory)
-        text = json.dumps(request._asdict())
-        variables = {"PYTHONPATH": path_of_modules, _VARIABLE: text, REPLACEMENT_VARIABLE: directory}
+    with tempfile.TemporaryDirectory(prefix=f"tensorpack-lite-{purpose}-") as temporary:
+        variables = {
+            "PYTHONPATH": path_of_modules,
+            _VARIABLE: json.dumps({"purpose": purpose, "options": dict(options or {})}),
+            REPLACEMENT_VARIABLE: log_directory or temporary,
+        }
+        if is_quiet:
+            variables.update({QUIET_VARIABLE: "quiet", "TF_CPP_MIN_LOG_LEVEL": "3"})
         code = subprocess.call([sys.executable, *program], cwd=folder, env={**os.environ, **variables})
     if _FIRST_CODE <= code < _FIRST_CODE + _NUM_CODES:
         return code - _FIRST_CODE
     problem = "ended without a training" if code == 0 else f"failed with exit code {code}"
-    sys.stderr.write(f"tensorpack-lite {purpose}: {program[0]} {problem}, so nothing was examined.\n")
+    sys.stderr.write(f"tensorpack-lite {purpose}: {program[0]} {problem}{consequence}.\n")
     return 2

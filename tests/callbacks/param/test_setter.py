@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from fakes.recording import PutValues
 from fakes.trainers import CountingTrainer, run
@@ -17,6 +18,8 @@ from tensorpack_lite.callbacks.param.setter import (
     HyperParamSetterWithFunc,
 )
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.utils import schedules
 
 
 @pytest.fixture
@@ -29,6 +32,19 @@ def thing():
 def rate(thing):
     """Its rate, as a parameter."""
     return ObjAttrParam(thing, "rate")
+
+
+class Reader(Callback):
+    """Reads a variable in each step."""
+
+    def __init__(self, variable) -> None:
+        self.variable, self.seen = variable, []
+
+    def _before_run(self, ctx):
+        return tf.train.SessionRunArgs(self.variable)
+
+    def _after_run(self, ctx, run_values) -> None:
+        self.seen.append(float(run_values.results))
 
 
 class TestHyperParamSetterWithFunc:
@@ -67,6 +83,31 @@ class TestHyperParamSetterWithFunc:
         run(trainer, [HyperParamSetterWithFunc("lr", lambda epoch, value: 7.0)])
 
         assert 4 == trainer.global_step
+
+    def test_after_each_step(self, thing, rate):
+        """With step_based, the function is called with global_step, before training and after each step."""
+        asked = []
+
+        def double(step, value):
+            asked.append((step, value))
+            return value * 2
+
+        setter = HyperParamSetterWithFunc(rate, double, step_based=True)
+        trainer = run(CountingTrainer(), [setter], steps=2, epochs=2)
+
+        assert [(0, 1.0), (1, 2.0), (2, 4.0), (3, 8.0), (4, 16.0)] == asked
+        assert [(2, 8.0), (4, 32.0)] == trainer.monitors.get_history("rate")
+
+    @pytest.mark.parametrize("step_based", [False, True])
+    def test_steps_see_the_schedule(self, step_based):
+        """Step k of a training uses the value at the point k, counted from 0; an epoch that of the epochs done."""
+        lr = tf.get_variable("lr", initializer=0.0, use_resource=True)
+        schedule = schedules.cosine(1.0, 6, end=0.1)
+        setter, read = HyperParamSetterWithFunc("lr", schedule, step_based=step_based), Reader(lr)
+        run(CountingTrainer(), [setter, read], steps=2, epochs=3)
+
+        points = range(6) if step_based else [0, 0, 1, 1, 2, 2]
+        np.testing.assert_allclose(read.seen, [schedule(point) for point in points], rtol=1e-6)
 
 
 class TestHyperParamSetter:

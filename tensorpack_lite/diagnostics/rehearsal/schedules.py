@@ -1,0 +1,180 @@
+"""
+The answer to `tensorpack-lite schedule`: the values that hyper-parameters will have.
+
+**In:** a training whose callbacks are set up.
+**Out:** a table and a curve on stdout, and a picture.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Iterator, Mapping, NamedTuple
+
+import numpy as np
+from tabulate import tabulate
+
+from ...callbacks.param.setter import HyperParamSetter, PlannedHyperParamSetter
+from ...loop.callback import Callback
+from ...loop.extension import Extension
+from ...loop.group import innermost
+from ...utils.optional import load_optional
+from .request import end_rehearsal
+
+__all__ = ["Plan", "ShowSchedules", "draw_plans", "plan", "show_plans", "sparkline"]
+
+_MAX_POINTS = 2_000_000
+_ENDLESS = 99_999
+_NUM_ROWS, _WIDTH = 12, 60
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+class Plan(NamedTuple):
+    """
+    The values of a hyper-parameter.
+
+    Attributes:
+        name: its name.
+        epochs: when each value is set, in epochs since the beginning, float64 [N].
+        values: float64 [N].
+        end: the end of the training, in epochs.
+    """
+
+    name: str
+    epochs: np.ndarray
+    values: np.ndarray
+    end: float
+
+    def at(self, epoch: float) -> float:
+        """Return the value in use at a time, in epochs that are done."""
+        index = int(np.searchsorted(self.epochs, epoch + 1e-9, side="right")) - 1
+        return float(self.values[max(0, index)])
+
+
+class ShowSchedules(Extension):
+    """
+    Extension that shows the planned values of all hyper-parameters, and ends the process.
+
+    Args:
+        options: `epochs`, the number of epochs, or None for that of the training; `output`, the picture, or None.
+    """
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._epochs: int | None = options["epochs"]
+        self._output: str | None = options["output"]
+
+    def after_setup(self, trainer: Any) -> None:
+        """
+        Show the values.
+
+        Raises:
+            SystemExit: always; with the code for 1 if no value is known before training.
+        """
+        creator, init, steps, first, last = trainer.arguments
+        epochs = self._epochs or last - first + 1
+        if epochs >= _ENDLESS:
+            sys.stdout.write("The training has no last epoch. Pass the number to show: --epochs 100.\n")
+            end_rehearsal(2)
+        trainer.initialize(creator, init)
+        with trainer.sess.graph.as_default(), trainer.sess.as_default():
+            callbacks = trainer.find_callbacks(Callback)
+            known = [one for one in callbacks if isinstance(one, PlannedHyperParamSetter)]
+            plans = [plan(one, steps, first - 1, epochs) for one in known]
+        trainer.hooked_sess.close()
+        others = [one for one in map(innermost, callbacks) if isinstance(one, HyperParamSetter)]
+        unknown = [f"{one.param.readable_name} ({type(one).__name__})" for one in others if one not in known]
+        sys.stdout.write(f"{show_plans(plans, unknown, steps)}\n")
+        if self._output is not None and plans:
+            draw_plans(plans, self._output)
+            sys.stdout.write(f"Drawn in {self._output}.\n")
+        sys.stdout.flush()
+        end_rehearsal(0 if plans else 1)
+
+
+def plan(setter: PlannedHyperParamSetter, steps_per_epoch: int, start: int, num_epochs: int) -> Plan:
+    """
+    Compute the values that a callback will set, by calling its `value_at` for all epochs or steps.
+
+    Args:
+        setter: the callback.
+        steps_per_epoch: the number of steps in an epoch.
+        start: the number of epochs before the first one.
+        num_epochs: the number of epochs.
+
+    Raises:
+        ValueError: there are more than 2,000,000 values.
+    """
+    scale = steps_per_epoch if setter.step_based else 1
+    first = 0 if setter.step_based else start
+    num = num_epochs * scale
+    if num > _MAX_POINTS:
+        raise ValueError(
+            f"schedule: too many steps to show (expected at most {_MAX_POINTS:,}, got {num:,}). Pass --epochs with a smaller number."
+        )
+    value = setter.get_current_value()
+    values = []
+    for point in range(first, first + num):
+        new = setter.value_at(point, value)
+        value = value if new is None else new
+        values.append(float(value))
+    return Plan(
+        setter.param.readable_name,
+        start + np.arange(num) / scale,
+        np.array(values),
+        float(start + num_epochs),
+    )
+
+
+def show_plans(plans: list[Plan], unknown: list[str], steps_per_epoch: int) -> str:
+    """Return a curve for each plan, and a table of their values at up to 12 epochs."""
+    parts = []
+    for one in plans:
+        times = np.linspace(one.epochs[0], one.end, _WIDTH, endpoint=False)
+        curve = sparkline([one.at(time) for time in times])
+        parts.append(
+            f"{one.name}, between {one.values.min():.4g} and {one.values.max():.4g}, {one.end - one.epochs[0]:g} epochs of "
+            f"{steps_per_epoch} steps:\n{curve}"
+        )
+    if plans:
+        rows = [[f"{epoch + 1:g}", *(f"{one.at(epoch):.4g}" for one in plans)] for epoch in _shown(plans[0])]
+        headers = ["in epoch, at its beginning", *(one.name for one in plans)]
+        parts.append(tabulate(rows, headers=headers, disable_numparse=True))
+    if unknown:
+        parts.append(f"Not known before training: {', '.join(unknown)}.")
+    elif not plans:
+        parts.append("No callback sets a hyper-parameter.")
+    return "\n\n".join(parts)
+
+
+def _shown(one: Plan) -> Iterator[int]:
+    """Yield about 12 epochs, the first and the last one among them."""
+    first, last = int(one.epochs[0]), int(one.end) - 1
+    step = max(1, -(-(last - first + 1) // _NUM_ROWS))
+    yield from range(first, last, step)
+    yield last
+
+
+def sparkline(values: list[float]) -> str:
+    """Return a curve of block characters, from the lowest to the highest value."""
+    low, high = min(values), max(values)
+    span = (high - low) or 1.0
+    return "".join(_BLOCKS[round((value - low) / span * (len(_BLOCKS) - 1))] for value in values)
+
+
+def draw_plans(plans: list[Plan], path: str) -> None:
+    """
+    Draw the values over the epochs, one plot for each hyper-parameter.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        OSError: the file cannot be written.
+    """
+    matplotlib = load_optional("matplotlib.figure", "schedule")
+    figure = matplotlib.Figure(figsize=(7, 3 * len(plans)))
+    axes = figure.subplots(len(plans), squeeze=False)
+    for axis, one in zip(axes.flat, plans):
+        axis.step([*one.epochs, one.end], [*one.values, one.values[-1]], where="post")
+        axis.set(title=one.name, xlabel="epochs", xlim=(one.epochs[0], one.end))
+        axis.set_ylim(bottom=min(0.0, float(one.values.min())))
+        axis.grid(alpha=0.3)
+    figure.tight_layout()
+    figure.savefig(path)

@@ -1,0 +1,64 @@
+"""The base class of optimizer wrappers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..compat import tfv1 as tf
+from ..utils.arguments import ExplainsArguments
+from ..utils.errors import type_error
+from .gradproc import FilterNoneGrad, GradVars
+
+__all__ = ["ProxyOptimizer"]
+
+
+class ProxyOptimizer(ExplainsArguments, tf.train.Optimizer):
+    """
+    Base class of optimizer wrappers. It forwards every method to the wrapped optimizer.
+
+    Args:
+        opt: a `tf.train.Optimizer`.
+        name: name of the wrapper.
+
+    Raises:
+        TypeError: `opt` is something else, e.g. a Keras optimizer.
+    """
+
+    def __init__(self, opt: tf.train.Optimizer, name: str = "ProxyOptimizer") -> None:
+        if not isinstance(opt, tf.train.Optimizer):
+            raise type_error(
+                type(self).__name__, "a tf.train.Optimizer", opt, "For example, use tfv1.train.AdamOptimizer."
+            )
+        super().__init__(False, name)
+        self._opt = opt
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> GradVars:
+        """Compute gradients with the wrapped optimizer."""
+        return self._opt.compute_gradients(*args, **kwargs)
+
+    def apply_gradients(
+        self, grads_and_vars: GradVars, global_step: tf.Variable | None = None, name: str | None = None
+    ) -> tf.Operation:
+        """Return an operation that applies gradients with the wrapped optimizer."""
+        return self._opt.apply_gradients(grads_and_vars, global_step=global_step, name=name)
+
+    def get_slot(self, *args: object, **kwargs: object) -> tf.Variable | None:
+        """Return a slot of the wrapped optimizer."""
+        return self._opt.get_slot(*args, **kwargs)
+
+    def get_slot_names(self, *args: object, **kwargs: object) -> list[str]:
+        """Return the names of the slots of the wrapped optimizer."""
+        return self._opt.get_slot_names(*args, **kwargs)
+
+    def variables(self) -> list[tf.Variable]:
+        """Return the variables of the wrapped optimizer."""
+        return self._opt.variables()
+
+    def _with_gradient(self, grads_and_vars: GradVars) -> GradVars:
+        """Leave out variables without a gradient. Raises ValueError if no variable has one."""
+        pairs = FilterNoneGrad().process(list(grads_and_vars))
+        if not pairs:
+            raise ValueError(
+                f"{type(self).__name__}: no variable has a gradient. Does the cost depend on the variables?"
+            )
+        return pairs

@@ -1,0 +1,291 @@
+"""The summary of a model: its numbers against closed forms, and where it is shown."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fakes.processes import python_environment
+from fakes.trainers import CountingTrainer, run
+
+from tensorpack_lite.callbacks.saver import ModelSaver
+from tensorpack_lite.cli.main import main
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.diagnostics.model_summary.callback import ModelSummary
+from tensorpack_lite.diagnostics.model_summary.flops import count_flops
+from tensorpack_lite.diagnostics.model_summary.show import show_bytes, show_number
+from tensorpack_lite.input_source.feed import FeedInput
+from tensorpack_lite.input_source.queueing import QueueInput
+from tensorpack_lite.models import BatchNorm, Conv2D, FullyConnected, MaxPooling
+from tensorpack_lite.report.page import write_report
+from tensorpack_lite.train.config import TrainConfig
+from tensorpack_lite.train.interface import launch_train_with_config
+from tensorpack_lite.train.model_desc import ModelDesc
+from tensorpack_lite.train.multi_gpu import SyncMultiGPUTrainerReplicated
+from tensorpack_lite.train.simple import SimpleTrainer
+
+
+class Net(ModelDesc):
+    """A convolution, pooling, batch normalization in a scope, and two layers; `batch` is the static batch size."""
+
+    def __init__(self, batch=None, size=8):
+        super().__init__()
+        self.batch, self.size = batch, size
+
+    def inputs(self):
+        shape = [self.batch, self.size, self.size, 3]
+        return [tf.TensorSpec(shape, tf.float32, "image"), tf.TensorSpec([self.batch], tf.int32, "label")]
+
+    def build_graph(self, image, label):
+        x = Conv2D("conv0", image, 4, 3, activation=tf.nn.relu)  # [?, 8, 8, 4]
+        x = MaxPooling("pool0", x, 2)  # [?, 4, 4, 4]
+        with tf.variable_scope("block"):
+            x = BatchNorm("bn", x)
+        x = FullyConnected("fc0", x, 16, activation=tf.nn.relu)
+        logits = FullyConnected("fc1", x, 10)
+        return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label))
+
+    def optimizer(self):
+        return tf.train.AdamOptimizer(1e-3)
+
+
+def summary_of(model, callbacks=(), trainer=None, size=8, batch=2, source=FeedInput):
+    """Train one step, and return the summary."""
+    callback = ModelSummary()
+    data = DataFromList([[np.zeros([batch, size, size, 3], "float32"), np.zeros([batch], "int32")]] * 4)
+    config = TrainConfig(
+        model=model, data=source(data), callbacks=[callback, *callbacks], steps_per_epoch=1, max_epoch=1
+    )
+    with tf.Graph().as_default():
+        launch_train_with_config(config, trainer or SimpleTrainer())
+    return callback.summary
+
+
+@pytest.fixture(scope="module")
+def summary():
+    """The summary of a Net with an unknown batch."""
+    return summary_of(Net())
+
+
+def test_parameters(summary):
+    """The parameters of each layer and their sum are those of the variables; the rest is Adam's, averages and counters."""
+    rows = {one.name: one.parameters for one in summary.layers}
+    expected = {"conv0": 3 * 3 * 3 * 4 + 4, "block/bn": 8, "fc0": 64 * 16 + 16, "fc1": 16 * 10 + 10}
+    assert expected == {name: num for name, num in rows.items() if num}
+    total = sum(expected.values())
+    assert total == summary.parameters
+    assert 4 * total == summary.parameter_bytes
+    # two slots of Adam, two averages of batch normalization, two powers, and global_step
+    assert 2 * 4 * total + 2 * 4 * 4 + 2 * 4 + 8 == summary.other_bytes
+
+
+def test_output_shapes(summary):
+    """Each layer has the shape of its output, and "?" for the batch."""
+    shapes = {one.name: one.shape for one in summary.layers if one.shape}
+    expected = {
+        "conv0": ["?", 8, 8, 4],
+        "pool0": ["?", 4, 4, 4],
+        "block/bn": ["?", 4, 4, 4],
+        "fc0": ["?", 16],
+        "fc1": ["?", 10],
+    }
+    assert expected == {name: shape for name, shape in shapes.items() if name in expected}
+
+
+def test_flops(summary):
+    """The numbers are those of the closed forms: products and sums, one for each bias, activation and element of a pool."""
+    flops = {one.name: one.flops for one in summary.layers}
+    assert 8 * 8 * 4 * (2 * 3 * 3 * 3 + 1 + 1) == flops["conv0"]
+    assert 4 * 4 * 4 * 4 == flops["pool0"]
+    assert 4 * 4 * 4 * 4 == flops["block/bn"]
+    assert 16 * (2 * 64 + 1 + 1) == flops["fc0"]
+    assert 10 * (2 * 16 + 1) == flops["fc1"]
+    assert sum(flops.values()) == summary.flops
+
+
+def test_kept_for_gradients(summary):
+    """Training keeps the inputs of convolutions and products, and the outputs of activations and pools; each tensor counts once."""
+    kept = {one.name: one.kept for one in summary.layers}
+    assert 4 * 8 * 8 * 4 == kept["conv0"]  # relu, which is also the input of the pool
+    assert 4 * 4 * 4 * 4 == kept["pool0"]  # also the input of batch normalization
+    assert 4 * 4 * 4 * 4 == kept["block/bn"]  # the input of fc0, with another shape
+    assert 4 * 16 == kept["fc0"]
+
+
+def test_memory_of_inference(summary):
+    """The largest sum of tensors that are needed at once is that of the convolution and its bias."""
+    assert 2 * 4 * 8 * 8 * 4 <= summary.inference_bytes <= 4 * 8 * 8 * (3 + 4 + 4)
+
+
+@pytest.mark.parametrize("batch", [1, 6])
+def test_numbers_are_per_sample(summary, batch):
+    """A graph with a fixed batch has the same numbers for each sample, up to the mean over the batch."""
+    fixed = summary_of(Net(batch), batch=batch)
+    assert batch == fixed.batch
+    assert summary.batch is None
+    for one, other in zip(summary.layers, fixed.layers):
+        assert one[:3] == other[:3]
+        if one.name != "others":
+            assert one == other
+    assert summary.flops == pytest.approx(fixed.flops, rel=0.01)
+
+
+def test_a_size_that_is_not_known():
+    """If the shape of images is not known, FLOPs and memory are "?", and parameters are counted."""
+
+    class Free(Net):
+        def inputs(self):
+            return [tf.TensorSpec([None, None, None, 3], tf.float32, "image"), super().inputs()[1]]
+
+        def build_graph(self, image, label):
+            x = tf.reduce_mean(Conv2D("conv0", image, 4, 3), axis=[1, 2])
+            logits = FullyConnected("fc1", x, 10)
+            return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label))
+
+    found = summary_of(Free())
+    assert found.flops is None
+    assert found.inference_bytes is None
+    assert 3 * 3 * 3 * 4 + 4 + 4 * 10 + 10 == found.parameters
+
+
+def test_several_towers_and_a_queue(summary):
+    """With two towers and a queue, the layers are those of one tower."""
+    found = summary_of(Net(), trainer=SyncMultiGPUTrainerReplicated(2), source=QueueInput)
+    assert summary.layers[:-1] == found.layers[:-1]
+
+
+def test_the_graph_does_not_change():
+    """The callback adds no operation to the graph and changes no result."""
+    counts = []
+    for _ in range(2):
+        with tf.Graph().as_default() as graph:
+            trainer = SimpleTrainer()
+            config = TrainConfig(
+                model=Net(),
+                data=FeedInput(DataFromList([[np.zeros([2, 8, 8, 3], "float32"), np.zeros([2], "int32")]])),
+                callbacks=[ModelSummary()] if counts else [],
+                steps_per_epoch=1,
+                max_epoch=1,
+            )
+            launch_train_with_config(config, trainer)
+            counts.append([op.name for op in graph.get_operations()])
+    assert counts[0] == counts[1]
+
+
+def test_a_trainer_without_a_tower():
+    """A trainer without a cost in a tower raises an error that says what to use."""
+    with tf.Graph().as_default(), pytest.raises(
+        ValueError, match="CountingTrainer has no training tower with a cost"
+    ):
+        run(CountingTrainer(), [ModelSummary()])
+
+
+CASES = {
+    "MatMul": (lambda: tf.matmul(tf.zeros([5, 3]), tf.zeros([3, 7])), 2 * 5 * 3 * 7),
+    "transposed": (lambda: tf.matmul(tf.zeros([3, 5]), tf.zeros([3, 7]), transpose_a=True), 2 * 5 * 3 * 7),
+    "batched": (lambda: tf.matmul(tf.zeros([2, 5, 3]), tf.zeros([2, 3, 7])), 2 * 2 * 5 * 3 * 7),
+    "Conv2D": (
+        lambda: tf.nn.conv2d(tf.zeros([1, 9, 9, 3]), tf.zeros([3, 3, 3, 4]), 2, "SAME"),
+        2 * 25 * 4 * 27,
+    ),
+    "depthwise": (
+        lambda: tf.nn.depthwise_conv2d(tf.zeros([1, 9, 9, 3]), tf.zeros([3, 3, 3, 2]), [1, 1, 1, 1], "SAME"),
+        2 * 81 * 6 * 9,
+    ),
+    "transposed convolution": (
+        lambda: tf.nn.conv2d_transpose(tf.zeros([1, 4, 4, 3]), tf.zeros([2, 2, 5, 3]), [1, 8, 8, 5], 2),
+        2 * 16 * 3 * 4 * 5,
+    ),
+    "mean": (lambda: tf.reduce_mean(tf.zeros([5, 6]), axis=1), 30),
+    "softmax": (lambda: tf.nn.softmax(tf.zeros([5, 6])), 90),
+    "reshape": (lambda: tf.reshape(tf.zeros([5, 6]), [6, 5]), 0),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_operations(name):
+    """The number for one operation is that of its closed form."""
+    make, expected = CASES[name]
+    with tf.Graph().as_default():
+        tensor = make()
+        ops = [op for op in tf.get_default_graph().get_operations() if "shape" not in op.name]
+        found = sum(count_flops(op) or 0 for op in ops if op.type != "Const")
+    assert tensor is not None
+    assert expected == found
+
+
+def test_units():
+    """Numbers have three digits and a unit."""
+    assert ["999", "1 k", "1.23 M", "?"] == [show_number(n) for n in (999, 1000, 1_234_567, None)]
+    assert ["0 B", "1.5 kB", "2 GB"] == [show_bytes(n) for n in (0, 1500, 2_000_000_000)]
+
+
+def test_the_report(log_dir):
+    """The callback writes `model.json`, and the report has its table and sentences."""
+    summary_of(Net())
+    content = json.loads(Path(log_dir, "model.json").read_text(encoding="utf-8"))
+    assert "conv0" == content["rows"][0][0]
+    write_report([str(log_dir)], f"{log_dir}/report.html")
+    page = Path(log_dir, "report.html").read_text(encoding="utf-8")
+    assert '<section id="model"><h2>Model</h2>' in page
+    assert "[?, 8, 8, 4]" in page
+    assert "FLOPs and bytes are per sample" in page
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"head": 1}'])
+def test_a_damaged_file_in_the_report(log_dir, text):
+    """A damaged `model.json` is a sentence in the report."""
+    summary_of(Net())
+    with open(f"{log_dir}/model.json", "w", encoding="utf-8") as file:
+        file.write(text)
+    write_report([str(log_dir)], f"{log_dir}/report.html")
+    assert "model.json: " in Path(log_dir, "report.html").read_text(encoding="utf-8")
+
+
+def test_of_a_checkpoint(log_dir, capsys):
+    """The command lists the parameters of a checkpoint by layer, without those of the optimizer."""
+    summary_of(Net(), [ModelSaver()])
+    capsys.readouterr()
+    assert 0 == main(["summary", str(log_dir)])
+    output = capsys.readouterr().out
+    rows = {
+        line.split()[0]: line.split()[1]
+        for line in output.splitlines()
+        if line.startswith(("fc", "conv", "block"))
+    }
+    assert {"conv0": "112", "block/bn": "16", "fc0": "1,040", "fc1": "170"} == rows
+    assert "Variables that only training needs: " in output
+
+
+SCRIPT = """
+from test_model_summary import Net, summary_of
+summary_of(Net())
+"""
+
+
+@pytest.mark.slow
+def test_of_a_script(tmp_path):
+    """The command prints the table of a script without training."""
+    (tmp_path / "train.py").write_text(SCRIPT)
+    folder = __file__.rpartition("/")[0]
+    env = python_environment()
+    env["PYTHONPATH"] = f"{folder}:{env.get('PYTHONPATH', '')}"
+    done = subprocess.run(
+        [sys.executable, "-m", "tensorpack_lite", "summary", "train.py"],
+        cwd=str(tmp_path),
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+        timeout=600,
+    )
+    output = done.stdout.decode()
+    assert 0 == done.returncode, output
+    assert re.search(r"^conv0 +\[\?, 8, 8, 4\] +112 ", output, re.MULTILINE)
+    assert "Start epoch" not in output
