@@ -8,7 +8,7 @@ from ...compat import tfv1 as tf
 from ...tfutils.precision import precision_record
 from ..data_check.remarks import Remark
 from .graph_view import remark_on
-from .training import Training
+from .training import ExaminedTraining
 
 __all__ = ["costs_in_16_bits", "products_in_float32"]
 
@@ -21,7 +21,7 @@ _SENSITIVE = ("L2Loss", "LogSoftmax", "Softmax", *_CROSS_ENTROPIES)
 _REDUCTIONS = ("Mean", "Sum")
 
 
-def products_in_float32(training: Training) -> Iterator[Remark]:
+def products_in_float32(training: ExaminedTraining) -> Iterator[Remark]:
     """
     G16: a convolution or a matrix product in float32, in a model with mixed precision.
 
@@ -47,7 +47,7 @@ def products_in_float32(training: Training) -> Iterator[Remark]:
         yield remark_on("G16", ops, text, advice)
 
 
-def costs_in_16_bits(training: Training) -> Iterator[Remark]:
+def costs_in_16_bits(training: ExaminedTraining) -> Iterator[Remark]:
     """
     G17: a softmax, or a scalar part of the cost, is computed in 16 bits.
 

@@ -13,7 +13,7 @@ from ...compat import tfv1 as tf
 from ...loop.trainer import LoopTrainer
 from ...tfutils.sessinit import JustCurrentSession
 from ..lint.graph_view import GraphView
-from ..lint.training import Training
+from ..lint.training import ExaminedTraining
 from .flops import count_flops, num_elements
 
 __all__ = ["Layer", "Summary", "summarize"]
@@ -81,7 +81,7 @@ def summarize(trainer: LoopTrainer) -> Summary:
     Raises:
         ValueError: the trainer has no training tower or no cost.
     """
-    training = Training(trainer, JustCurrentSession())
+    training = ExaminedTraining(trainer, JustCurrentSession())
     if not training.towers or training.cost is None:
         raise ValueError(
             f"ModelSummary: {trainer.__class__.__name__} has no training tower with a cost (expected a trainer such as SimpleTrainer)."
@@ -92,7 +92,7 @@ def summarize(trainer: LoopTrainer) -> Summary:
 class _Counter:
     """The copy of a graph, and the sets of its operations that count."""
 
-    def __init__(self, training: Training) -> None:
+    def __init__(self, training: ExaminedTraining) -> None:
         tower = training.towers[0]
         self._prefix = f"{tower.ns_name}/" if tower.ns_name else ""
         graph = tf.get_default_graph()

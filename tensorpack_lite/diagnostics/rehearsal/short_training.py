@@ -26,7 +26,7 @@ from ...predict.base import OfflinePredictor
 from ...predict.config import PredictConfig
 from ...tfutils.checkpoint_state import STATE_SUFFIX, read_end, read_state
 from ...tfutils.sessinit import JustCurrentSession, SaverRestore, SmartInit
-from ..lint.training import Training
+from ..lint.training import ExaminedTraining
 from .request import end_rehearsal
 
 __all__ = ["NUM_EPOCHS", "NUM_STEPS", "ShortTraining"]
@@ -126,7 +126,7 @@ class ShortTraining(Extension):
             memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             checkpoint=_checkpoint_of(trainer),
         )
-        training = Training(trainer, JustCurrentSession())
+        training = ExaminedTraining(trainer, JustCurrentSession())
         if training.sources:
             self._datapoint = dict(training.sources[0].flow.first_datapoint())
         fetches = [name for runner in training.runners for inf in runner.infs for name in inf.get_fetches()]
