@@ -141,19 +141,22 @@ def test_two_jobs_with_the_same_ports(machines, tmp_path):
     jobs = []
     for name in "ab":
         (tmp_path / name).mkdir()
-        # OMPI_...: a launcher on one machine that names its job
-        job = [
-            machines[0].start(
-                "sh", "-c", f"exec {python_command(tmp_path / name, 'shard')}",
-                stdout=(tmp_path / f"{name}{rank}.txt").open("w"), stderr=subprocess.STDOUT,
-                env=rank_environment(
-                    OMPI_COMM_WORLD_RANK=str(rank), OMPI_COMM_WORLD_SIZE="2", OMPI_COMM_WORLD_LOCAL_RANK=str(rank),
-                    OMPI_COMM_WORLD_LOCAL_SIZE="2", PMIX_NAMESPACE=name, TENSORPACK_RANKS_PORTS="21000-21007",
-                ),
-            )
-            for rank in range(2)
-        ]  # fmt: skip
-        jobs += job
+        for rank in range(2):
+            # a launcher on one machine that names its job
+            variables = {
+                "OMPI_COMM_WORLD_RANK": str(rank),
+                "OMPI_COMM_WORLD_SIZE": "2",
+                "OMPI_COMM_WORLD_LOCAL_RANK": str(rank),
+                "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+                "PMIX_NAMESPACE": name,
+                "TENSORPACK_RANKS_PORTS": "21000-21007",
+            }
+            command = ["sh", "-c", f"exec {python_command(tmp_path / name, 'shard')}"]
+            with (tmp_path / f"{name}{rank}.txt").open("w") as file:
+                environment = rank_environment(**variables)
+                jobs.append(
+                    machines[0].start(*command, stdout=file, stderr=subprocess.STDOUT, env=environment)
+                )
     codes = [process.wait(240) for process in jobs]
     outputs = [(tmp_path / f"{name}{rank}.txt").read_text() for name in "ab" for rank in range(2)]
     assert [0, 0, 0, 0] == codes, outputs

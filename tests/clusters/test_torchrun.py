@@ -41,7 +41,9 @@ class Agents:
         secret.write_text("0123456789abcdef0123456789abcdef")
         secret.chmod(0o600)
         self._environment = rank_environment(
-            TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1", TENSORPACK_LITE_SECRET_FILE=str(secret)
+            TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1",
+            TENSORPACK_LITE_SECRET_FILE=str(secret),
+            STEP_SECONDS="2",  # an agent takes some seconds to join
         )
         self.processes = {}
 
@@ -88,7 +90,7 @@ def assert_each_datapoint_once(directory):
 
 def test_machines_join_and_leave(machines, tmp_path):
     """With ShardData, 2, then 1, then 3 machines use each datapoint of each pass exactly once."""
-    agents = Agents(machines, tmp_path, 0, 1)  # each step takes 0.15 s
+    agents = Agents(machines, tmp_path, 0, 1)
     agents.start(0)
     agents.start(1)
     agents.wait_for(4)

@@ -91,7 +91,9 @@ class Note(Callback):
         if self._number and self.global_step == self._step:
             os.kill(os.getpid(), self._number)
         if self._step and self.global_step >= self._step:
-            time.sleep(0.15)  # while the ranks agree on the last step
+            time.sleep(
+                float(os.environ.get("STEP_SECONDS", "0.15"))
+            )  # while the ranks agree on the last step
 
 
 def main(engine, directory, kind, number=0, step=0, ranks=""):

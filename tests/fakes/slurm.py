@@ -118,6 +118,9 @@ class Slurm:
         def has_ended() -> bool:
             if self._show(job, "Reason") == "BeginTime":  # a job that was requeued would wait for two minutes
                 self.run("scontrol", "update", f"JobId={job}", "StartTime=now")
+            if self._show(job, "JobState") not in ends:
+                return False
+            time.sleep(5)  # a job that is being requeued can look as if it had failed
             return self._show(job, "JobState") in ends
 
         _wait_for(has_ended, f"job {job} to end", timeout)
