@@ -42,6 +42,8 @@ WORDS = {
         "CMakeLists",
         "DeVries",
         "GiB",
+        "TiB",
+        "CuDNN",
         "ImageNet",
         "IPython",
         "LeCun",
@@ -103,6 +105,7 @@ ELSEWHERE = {
         "MixedPrecisionLossScaleOptimizer",
         "MultiGraphNodeProto",
         "ParseFromString",
+        "RewriterConfig",
     ),
     *("TensorflowTrainer", "TensorFlowState"),
     *(
