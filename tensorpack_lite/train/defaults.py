@@ -109,6 +109,7 @@ class ExtensionSettings:
             variables are put back. See docs/lint.md.
         lint_ignore: ids of rules that lint leaves out.
         on_hang: what to do when training hangs, "report", "stacks" or "abort"; see TrainConfig.
+        rehearse: whether the script is rehearsed before it trains; see TrainConfig.
         end_within: with `exact`, the seconds in which a training saves a checkpoint and ends after SIGTERM or
             SIGUSR1; 20 by default. When they are over, the process ends without a new checkpoint.
         not_exact: why trainings of this class cannot be resumed exactly; empty if they can.
@@ -117,6 +118,7 @@ class ExtensionSettings:
     lint = "warn"
     lint_ignore: Sequence[str] = ()
     on_hang = "report"
+    rehearse = False
     end_within = 20.0
     not_exact = ""
 

@@ -7,7 +7,6 @@ from typing import Any
 from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow
-from ..diagnostics.rehearsal.rehearse import rehearse_this_program
 from ..input_source.base import InputSource
 from ..input_source.feed import FeedInput
 from ..input_source.queueing import QueueInput
@@ -62,10 +61,8 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
             "launch_train_with_config: the config has no data. Pass TrainConfig(dataflow=...) or data=..."
         )
 
-    if config.rehearse:
-        rehearse_this_program()
     model: Any = config.model
-    trainer.on_hang = config.on_hang
+    trainer.on_hang, trainer.rehearse = config.on_hang, config.rehearse
     trainer.model = model
     trainer.lint, trainer.lint_ignore = config.lint, config.lint_ignore
     input_source = apply_default_prefetch(source, trainer)

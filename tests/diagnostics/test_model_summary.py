@@ -259,7 +259,14 @@ def test_of_a_checkpoint(log_dir, capsys):
         for line in output.splitlines()
         if line.startswith(("fc", "conv", "block"))
     }
-    assert {"conv0": "112", "block/bn": "16", "fc0": "1,040", "fc1": "170"} == rows
+    assert {
+        "conv0": "112",
+        "block/bn": "8",
+        "block/bn/mean": "4",
+        "block/bn/variance": "4",
+        "fc0": "1,040",
+        "fc1": "170",
+    } == rows
     assert "Variables that only training needs: " in output
 
 

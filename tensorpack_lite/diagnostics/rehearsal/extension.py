@@ -7,6 +7,7 @@ from typing import Any, Callable, ContextManager, Mapping
 from ...loop.extension import Extension
 from .find_rate import FindRate
 from .once import LintOnce, ReplayStep, ShowSummary
+from .rehearse import rehearse_this_program
 from .request import find_rehearsal
 from .schedules import ShowSchedules
 from .short_training import ShortTraining
@@ -24,7 +25,11 @@ _ANSWERS: Mapping[str, Callable[[Mapping[str, Any]], Extension]] = {
 
 
 class Rehearsal(Extension):
-    """Extension that does what a command asks of this process, and ends the process; nothing if no command has started it."""
+    """
+    Extension that does what a command asks of this process, and ends the process; nothing if no command has started it.
+
+    If the attribute `rehearse` of the trainer is true, the script is rehearsed in other processes before it trains.
+    """
 
     def __init__(self) -> None:
         request = find_rehearsal()
@@ -32,6 +37,8 @@ class Rehearsal(Extension):
 
     def around_training(self, trainer: Any) -> ContextManager[None]:
         """Return the context of the answer. This and the other methods raise SystemExit, with the exit code for `run_rehearsal`."""
+        if trainer.rehearse:
+            rehearse_this_program()
         return self._answer.around_training(trainer)
 
     def before_setup(self, trainer: Any) -> None:
