@@ -1,5 +1,5 @@
 """
-What a script prints when an error ends it: a brief traceback, or one line after Ctrl-C.
+A brief traceback for an error that ends a script, and one line after Ctrl-C.
 
 The errors are raised as usual. Only `sys.excepthook` differs, so nothing changes where something catches them, as notebooks,
 debuggers and test runners do.

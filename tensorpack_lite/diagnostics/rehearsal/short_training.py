@@ -73,7 +73,7 @@ class ShortTraining(Extension):
             if self.is_resumed and trainer.model is not None and self._datapoint and self._output:
                 self._predict(trainer.model)
                 self.ends("")
-        except BaseException as error:
+        except BaseException as error:  # which is raised again; SystemExit and Ctrl-C end the part, too
             self._rows.append(
                 [self._part, time.perf_counter() - self._began, f"{type(error).__name__}: {error}"]
             )
