@@ -54,7 +54,7 @@ def test_five_restarts_equal_an_undisturbed_run(slurm, launched, tmp_path):
     job = slurm.submit(script, "requeued", **rank_environment())
     state = slurm.wait(job)
     output = (slurm.directory / "requeued.out").read_text()
-    assert "COMPLETED" == state, output
+    assert "COMPLETED" == state, output + slurm.log()
     assert "attempt 5 ended with 0" in output
     assert_equal_trainings(launched(2), tmp_path, 2)
 

@@ -117,6 +117,7 @@ class Slurm:
 
         def has_ended() -> bool:
             if self._show(job, "Reason") == "BeginTime":  # a job that was requeued would wait for two minutes
+                time.sleep(5)  # for what still runs of the attempt before
                 self.run("scontrol", "update", f"JobId={job}", "StartTime=now")
             if self._show(job, "JobState") not in ends:
                 return False
@@ -125,6 +126,10 @@ class Slurm:
 
         _wait_for(has_ended, f"job {job} to end", timeout)
         return self._show(job, "JobState")
+
+    def log(self) -> str:
+        """Return what SLURM's controller has logged."""
+        return (self.directory / "slurmctld.log").read_text()
 
     def _show(self, job: int, field: str) -> str:
         words = self.run("scontrol", "--oneliner", "show", "job", job).stdout.split()
