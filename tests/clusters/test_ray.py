@@ -36,3 +36,20 @@ def test_ray_equals_the_launcher(launched, tmp_path, size):
     assert 0 == ended.returncode, ended.stdout
     assert "SIGTERM is not handled, because train() runs in the thread" in ended.stdout
     assert_equal_trainings(launched(size), tmp_path, size)
+
+
+def test_the_example(tmp_path):
+    """examples/distributed/ray_train.py trains digits.py on two workers."""
+    example = TESTS.parent / "examples" / "distributed" / "ray_train.py"
+    steps = ["--", "--steps-per-epoch", "2", "--max-epoch", "1", "--log-dir", tmp_path / "log"]
+    ended = subprocess.run(
+        list(map(str, [sys.executable, "-W", "ignore", example, "--workers", 2, *steps])),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        universal_newlines=True,
+        timeout=300,
+        cwd=str(tmp_path),
+        env=rank_environment(),
+    )
+    assert 0 == ended.returncode, ended.stdout
+    assert (tmp_path / "log" / "report.html").exists()

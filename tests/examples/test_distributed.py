@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -104,3 +105,13 @@ class TestDividing:
             assert steps <= len(BatchData(example.Part(DataFromList([[0]] * 1437), rank, size), batch))
         with pytest.raises(ValueError, match="cannot be divided among 3 ranks"):
             example.divide(1437, 32, args, 3)
+
+
+def test_ray_train_without_ray(tmp_path):
+    """Without Ray, ray_train.py names the command that installs it. tests/clusters/test_ray.py runs it with Ray."""
+    if importlib.util.find_spec("ray"):
+        pytest.skip("Ray is installed")
+    command = [sys.executable, str(EXAMPLES / "ray_train.py")]
+    done = subprocess.run(command, cwd=str(tmp_path), stderr=subprocess.PIPE, timeout=60, check=False)
+    assert 1 == done.returncode
+    assert b'pip install "ray[train]"' in done.stderr
