@@ -225,7 +225,7 @@ def _read_cluster(place: RankPlace, cluster: Cluster) -> RankPlace:
     )
 
 
-# What they share ---------------------------------------------------------------------------------------------------------
+# Shared parts ----------------------------------------------------------------------------------------------------------
 def _make(given: GivenRank, job: str, *hosts: str) -> RankPlace:
     return RankPlace(
         given.rank, given.size or 1, given.launcher, job, host=hosts[0] if hosts else "", hosts=hosts
