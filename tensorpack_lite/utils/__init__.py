@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import logger, schedules
+from . import logger
 from .old_names import old_name_finder
 from .random_streams import fix_rng_seed, get_rng
 from .utils import change_env, execute_only_once, get_tqdm, humanize_time_delta
@@ -26,7 +26,6 @@ __all__ = [
     "get_tqdm",
     "humanize_time_delta",
     "logger",
-    "schedules",
 ]
 
 if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from numbers import Integral
 from typing import Any, Callable, Sequence, TypeVar
 
@@ -80,11 +81,15 @@ def graph_memoized(func: Func) -> Func:
         from ..compat import tfv1
 
         # Stored in the graph: in a dictionary from graphs to results, even with weak keys, the results would keep their
-        # graph alive. Collections whose key is no string are not exported.
-        stored = tfv1.get_default_graph().get_collection_ref(_RESULTS)
-        if not stored:
-            stored.append({})
-        return _remember(stored[0], name, func, args, kwargs)
+        # graph alive. Collections whose key is no string are not exported. The graph of a branch or a loop begins with a copy
+        # of the collections around it, so each entry has its graph.
+        graph = tfv1.get_default_graph()
+        stored = graph.get_collection_ref(_RESULTS)
+        own = [results for owner, results in stored if owner() is graph]
+        if not own:
+            own = [{}]
+            stored.append((weakref.ref(graph), own[0]))
+        return _remember(own[0], name, func, args, kwargs)
 
     return wrapper  # type: ignore[return-value]
 

@@ -54,7 +54,7 @@ _FILES = (
     _kind(rf"graph-{_STAMP}\.meta(?:\.tmp[0-9a-f]+)?"),
     _kind(rf"stats\.json{_BACKUP}", rb'\[(?:\{[^{}]*"global_step"|\])'),
     _kind(rf"stats\.csv{_BACKUP}", rb"epoch_num,global_step"),
-    _kind(r"model\.json(?:\.tmp)?", rb'\{\s*"format": \d+,\s*"head": \["layer"'),
+    _kind(r"model\.json(?:\.tmp)?", rb'\{\s*"format": \d+,\s*"head": \[\s*"layer"'),
     _kind(r"notes\.jsonl", rb'\{"kind": '),
     _kind(r"report\.html(?:\.tmp)?", rb"<!DOCTYPE html>.* - training report</title>"),
     _kind(r"DumpTensor-\d+\.npz"),

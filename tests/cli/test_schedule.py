@@ -23,6 +23,7 @@ SCRIPT = """
 import os, sys
 import numpy as np
 from tensorpack_lite import *
+from tensorpack_lite.utils import schedules
 from tensorpack_lite import tfv1 as tf
 
 class Model(ModelDesc):

@@ -9,6 +9,11 @@ import pytest
 from fakes.engines import assert_equal_trainings, rank_environment
 from fakes.launching import TESTS
 
+PATIENT = {
+    "RAY_raylet_start_wait_time_s": "180",
+    "RAY_gcs_server_request_timeout_seconds": "180",
+}  # on a busy machine
+
 pytest.importorskip("ray", reason="tox -e clusters installs Ray")
 
 
@@ -31,7 +36,7 @@ def test_ray_equals_the_launcher(launched, tmp_path, size):
         stderr=subprocess.STDOUT,
         text=True,
         timeout=300,
-        env=rank_environment(RAY_DEDUP_LOGS="0"),
+        env=rank_environment(RAY_DEDUP_LOGS="0", **PATIENT),
     )
     assert 0 == ended.returncode, ended.stdout
     assert "SIGTERM is not handled, because train() runs in the thread" in ended.stdout
@@ -46,10 +51,10 @@ def test_the_example(tmp_path):
         list(map(str, [sys.executable, "-W", "ignore", example, "--workers", 2, *steps])),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        universal_newlines=True,
+        text=True,
         timeout=300,
         cwd=str(tmp_path),
-        env=rank_environment(),
+        env=rank_environment(**PATIENT),
     )
     assert 0 == ended.returncode, ended.stdout
     assert (tmp_path / "log" / "report.html").exists()

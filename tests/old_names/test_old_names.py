@@ -193,7 +193,7 @@ class TestArguments:
         """Under `run`, old arguments have the effect of the new ones."""
         flow = MultiProcessRunner(DataFromList([[1]]), nr_prefetch=7, nr_proc=3)
         assert (7, 3) == (flow.num_prefetch, flow.num_proc)
-        assert 3 == ModelSaver(keep_recent=3)._max_to_keep
+        assert 3 == ModelSaver(keep_recent=3).max_to_keep
 
     def test_both_names(self, accepted):
         """An argument under both names is an error."""

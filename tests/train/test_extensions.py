@@ -10,6 +10,7 @@ from fakes.trainers import run
 
 from tensorpack_lite.callbacks import Callback, ModelSaver
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.diagnostics.gpu.errors import GPUErrors
 from tensorpack_lite.diagnostics.hangs.watch import HangWatch
 from tensorpack_lite.diagnostics.lint.lint import Lint
 from tensorpack_lite.diagnostics.manifest.model_graph import ModelGraph
@@ -186,6 +187,7 @@ def test_the_default_extensions():
         Rehearsal,
         Lint,
         HangWatch,
+        GPUErrors,
         ListVariables,
     ]
     assert expected == [type(one) for one in DEFAULT_EXTENSIONS()]

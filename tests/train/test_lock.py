@@ -102,6 +102,7 @@ def test_a_model_that_cannot_be_built(is_locked, train):
 def test_another_rank(is_locked, monkeypatch):
     """Only the chief of several ranks takes the lock."""
     monkeypatch.setenv("HOROVOD_RANK", "1")
+    monkeypatch.setenv("HOROVOD_SIZE", "2")
     AutoResumeTrainConfig(steps_per_epoch=1)
     assert not is_locked()
 
@@ -121,6 +122,7 @@ def test_a_rank_that_trains_alone(tmp_path, monkeypatch, action, config):
     directory.mkdir()
     (directory / "log.log").write_text("[1126 22:30:36 @logger.py:191] Argv: old.py\n")
     monkeypatch.setenv("SLURM_PROCID", "1")
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "2")
     monkeypatch.setenv("SLURM_STEP_ID", "0")
     logger.set_logger_dir(str(directory), action)
     arguments = config(dataflow=threes(), model=Mean(), max_epoch=1, steps_per_epoch=1)
@@ -136,6 +138,7 @@ def test_a_rank_that_trains_alone(tmp_path, monkeypatch, action, config):
 def test_ranks_that_train_separately(tmp_path, monkeypatch):
     """With TENSORPACK_RANKS_SIZE=1, such a process trains in its own directory."""
     monkeypatch.setenv("SLURM_PROCID", "1")
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "2")
     monkeypatch.setenv("SLURM_STEP_ID", "0")
     monkeypatch.setenv("TENSORPACK_RANKS_SIZE", "1")
     logger.set_logger_dir(str(tmp_path / "1"), "b")
@@ -148,6 +151,7 @@ def test_ranks_that_train_separately(tmp_path, monkeypatch):
 def test_a_rank_of_several(tmp_path, monkeypatch):
     """A trainer that is not the chief trains without the lock in a directory that rank 0 owns."""
     monkeypatch.setenv("HOROVOD_RANK", "1")
+    monkeypatch.setenv("HOROVOD_SIZE", "2")
     logger.set_logger_dir(str(tmp_path / "log"), "b")
     trainer = CountingTrainer()
     trainer.is_chief = False

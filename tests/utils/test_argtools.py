@@ -267,6 +267,19 @@ class TestGraphMemoized:
         assert first is not constant(1, name="other")
         assert second.graph is graph
 
+    def test_branches_are_separate(self, constant, sess):
+        """The graph of a branch, which inherits the collections around it, has results of its own."""
+        outer = constant(1.0)
+
+        def branch():
+            assert (constant(1.0) is outer) == (self.tf.get_default_graph() is outer.graph)
+            return constant(1.0) + constant(2.0)
+
+        condition = self.tf.placeholder_with_default(True, [])
+        result = self.tf.cond(condition, branch, lambda: constant(2.0) + 0.0)
+        assert [3.0, 2.0] == [sess.run(result, {condition: value}) for value in (True, False)]
+        assert outer is constant(1.0)
+
     def test_functions_are_separate(self):
         """Two functions with equal arguments do not share results."""
         first = graph_memoized(lambda x: self.tf.constant(x))

@@ -241,6 +241,7 @@ class TestDelete:
     def test_logs_of_ranks(self, directory, monkeypatch):
         """A chief keeps the logs of the other ranks, which they may have opened before it."""
         monkeypatch.setenv("HOROVOD_RANK", "0")
+        monkeypatch.setenv("HOROVOD_SIZE", "2")
         logger.set_logger_dir(str(directory), "d")
         assert ["log-rank1.log", "log.log"] == sorted(os.listdir(str(directory)))
 
