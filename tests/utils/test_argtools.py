@@ -276,7 +276,7 @@ class TestGraphMemoized:
             return constant(1.0) + constant(2.0)
 
         condition = self.tf.placeholder_with_default(True, [])
-        result = self.tf.cond(condition, branch, lambda: constant(2.0) + 0.0)
+        result = self.tf.cond(condition, branch, lambda: self.tf.constant(2.0))
         assert [3.0, 2.0] == [sess.run(result, {condition: value}) for value in (True, False)]
         assert outer is constant(1.0)
 
