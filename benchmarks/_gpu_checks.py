@@ -26,11 +26,7 @@ def show_machine(section):
     section.row("nvidia-smi", listed, section.has_gpu if program else None)
     section.row("Python, cores", f"{platform.python_version()}, {os.cpu_count()} cores")
     section.row("commit", output_of("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"))
-    report = output_of(
-        sys.executable,
-        "-c",
-        "import sys; from tensorpack_lite.cli.main import main; sys.exit(main(['env', '--gpu']))",
-    )
+    report = output_of(sys.executable, "-m", "tensorpack_lite", "env", "--gpu")
     for line in filter(str.strip, report.splitlines()):
         section.row("env --gpu", " ".join(line.split()))
     with contextlib.suppress(ImportError):
@@ -58,7 +54,19 @@ def run_tests(section):
         for path in sorted((ROOT / "tests").rglob("test_*.py"))
         if "mark.gpu" in path.read_text("utf-8")
     ]
-    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "-m", "gpu", *files]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-v",
+        "-W",
+        "default",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "gpu",
+        *files,
+    ]
     more = {"TENSORPACK_LITE_LOGICAL_GPUS": "2"} if section.has_gpu else {}
     log = Path(section.path).with_name("pytest")
     with open(log, "w", encoding="utf-8") as file, contextlib.suppress(subprocess.TimeoutExpired):

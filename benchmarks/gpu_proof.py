@@ -3,7 +3,7 @@ Everything that one GPU can prove, in one run of at most six minutes.
 
     python benchmarks/gpu_proof.py [--out DIR] [--sections resnet50 inputs] [--minutes 6] [--small]
 
-Writes gpu_proof.json and gpu_proof.md, a table, after each section. Each section runs in a process of its own and has a limit of
+Writes gpu_proof.json and gpu_proof.md, a table, after each row. Each section runs in a process of its own and has a limit of
 time; a section that fails has its error as a row. The checks run together. Then the sections that measure speed run alone.
 
 Sections:
@@ -96,7 +96,7 @@ class Running:
     """The process of a section. It is the leader of a group, so that the processes that it starts end with it."""
 
     def __init__(self, name, seconds, small):
-        self.name, self.seconds, self.start = name, seconds, time.monotonic()
+        self.name, self.seconds, self.start, self.is_killed = name, seconds, time.monotonic(), False
         self.directory = tempfile.TemporaryDirectory()
         self.rows, self.log = (os.path.join(self.directory.name, file) for file in ("rows", "log"))
         arguments = [os.path.abspath(__file__), "--child", name, self.rows, str(seconds)]
@@ -108,19 +108,25 @@ class Running:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,
+                preexec_fn=os.setpgrp,  # not a new session, whose processes would outlive a command on a lent machine
             )
 
     def is_over(self):
         """Return whether the process has ended, or its time is over."""
         return self.process.poll() is not None or time.monotonic() > self.start + self.seconds
 
+    def kill(self):
+        """Kill the processes that still run."""
+        if not self.is_killed:
+            self.is_killed = True
+            with contextlib.suppress(ProcessLookupError):  # all have ended
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
     def end(self):
-        """End the processes that still run. Return the rows."""
+        """Kill the processes that still run. Return the rows."""
         code = self.process.poll()
-        with contextlib.suppress(ProcessLookupError):  # all have ended
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        self.kill()
         rows = self.read_rows()
         if code != 0:
             trouble = (
@@ -198,25 +204,29 @@ def run(names, directory, minutes, small):
                 {name: [{"what": "not run", "result": "no time left", "passed": None}] for name in group}
             )
             continue
-        run_together(
-            [Running(name, SMALL_LIMIT if small else min(SECTIONS[name][1], left), small) for name in group],
-            lambda section: (results.update({section.name: section.end()}), write(directory, about, results)),
-        )
+        limits = {name: SMALL_LIMIT if small else min(SECTIONS[name][1], left) for name in group}
+        sections = [Running(name, limits[name], small) for name in group]
+        try:
+            for name, rows in rows_of(sections):
+                results[name] = rows
+                write(directory, about, results)
+        finally:  # an interrupt
+            for section in sections:
+                section.kill()
     return write(directory, about, results)
 
 
-def run_together(sections, on_end):
-    """Wait for sections, and call a function with each that is over. An interrupt ends all."""
+def rows_of(sections):
+    """Yield (name, rows) of each section, again and again until it is over."""
     running = list(sections)
-    try:
-        while running:
-            for section in [one for one in running if one.is_over()]:
+    while running:
+        for section in list(running):
+            if section.is_over():
                 running.remove(section)
-                on_end(section)
-            time.sleep(0.1)
-    finally:
-        for section in running:
-            section.end()
+                yield section.name, section.end()
+            else:
+                yield section.name, section.read_rows()
+        time.sleep(0.5)
 
 
 def main(argv=None):
@@ -235,6 +245,7 @@ def main(argv=None):
         name, path, seconds = args.child
         SECTIONS[name][0](Section(path, float(seconds), small, has_gpu))
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the sections are ended
     print(run(args.sections, args.out, 10**6 if small else args.minutes, small))
 
 
