@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from fakes.processes import python_starter
 
+from tensorpack_lite.compat import tfv1 as tf
+
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
@@ -83,3 +85,21 @@ def test_table(proof, tmp_path):
     assert {"date": "today", "sections": {"machine": rows}} == json.loads(
         (tmp_path / "gpu_proof.json").read_text("utf-8")
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "dtype"),
+    [({}, tf.float32), ({"precision": "mixed_float16"}, tf.float16), ({"xla": True}, tf.float32)],
+)
+def test_the_raw_loop_has_the_same_precision(proof, arguments, dtype):
+    """The graph of the raw loop computes in the case's precision, and is compiled by XLA if ours is."""
+    import _peer_models
+    import peers
+
+    case = peers.Case("mnist", 4, "synthetic", **arguments)
+    train_op, fed = peers.raw_graph(case, *_peer_models.make_data("mnist"))
+    convolutions = [op for op in train_op.graph.get_operations() if op.type.startswith("Conv2D")]
+    assert [] == fed
+    assert {"Conv2D", "Conv2DBackpropFilter", "Conv2DBackpropInput"} == {op.type for op in convolutions}
+    assert {dtype} == {op.outputs[0].dtype for op in convolutions}
+    assert {case.xla} == {"_XlaCompile" in op.node_def.attr for op in convolutions}
