@@ -6,8 +6,10 @@ import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 from fakes.processes import python_starter
 
@@ -70,6 +72,24 @@ def test_a_section_is_late(proof):
     assert "ended after 0 s" == rows[0]["result"]
     assert not rows[0]["passed"]
     assert -signal.SIGKILL == late.process.returncode
+
+
+@pytest.mark.slow
+def test_terminated(tmp_path):
+    """SIGTERM ends the processes of all sections, and leaves a table."""
+    with python_starter() as start:
+        script = start(
+            BENCHMARKS / "gpu_proof.py", "--small", "--out", tmp_path, "--sections", "equality", "memory"
+        )
+        while not (tmp_path / "gpu_proof.json").exists():
+            assert script.poll() is None
+            time.sleep(0.05)
+        sections = psutil.Process(script.pid).children(recursive=True)
+        script.terminate()
+        assert 143 == script.wait()
+    assert len(sections) >= 2
+    assert [] == psutil.wait_procs(sections, timeout=60)[1]
+    assert (tmp_path / "gpu_proof.md").read_text("utf-8").startswith("# Proof on a GPU")
 
 
 def test_table(proof, tmp_path):
