@@ -1,12 +1,18 @@
-"""The same three networks for each library: a convnet for MNIST, a ResNet of CIFAR size, and an LSTM."""
+"""
+The same networks for each library: a convnet for MNIST, a ResNet of CIFAR size, an LSTM, ResNet-50, and a small linear layer.
+
+The linear layer is for the cost of a step: a GPU computes it in about 20 us.
+"""
 
 from __future__ import annotations
+
+import functools
 
 import numpy as np
 
 CLASSES, TOKENS, LENGTH, UNITS = 10, 64, 32, 128
-WORKS = ("mnist", "resnet20", "lstm", "resnet50")
-RATES = {"mnist": 1e-3, "lstm": 1e-3, "resnet20": 0.05, "resnet50": 0.05}
+WORKS = ("mnist", "resnet20", "lstm", "resnet50", "linear")
+RATES = {"mnist": 1e-3, "lstm": 1e-3, "resnet20": 0.05, "resnet50": 0.05, "linear": 1e-3}
 
 
 def num_samples(work):
@@ -14,13 +20,19 @@ def num_samples(work):
     return 256 if work == "resnet50" else 10_000
 
 
-def make_data(work):
-    """Return the inputs and labels: random numbers of the right shape, float32 images (channels last) or int32 tokens."""
+def make_data(work, pixels=224):
+    """
+    Return the inputs and labels: random numbers of the right shape, float32 images (channels last) or int32 tokens.
+
+    Args:
+        pixels: height and width of the images of resnet50.
+    """
     rng, num = np.random.RandomState(0), num_samples(work)
     if work == "lstm":
         tokens = rng.randint(TOKENS, size=[num, LENGTH + 1]).astype("int32")
         return tokens[:, :-1].copy(), tokens[:, 1:].copy()
-    sizes = {"mnist": [28, 28, 1], "resnet20": [32, 32, 3], "resnet50": [224, 224, 3]}
+    sizes = {"mnist": [28, 28, 1], "resnet20": [32, 32, 3], "resnet50": [pixels, pixels, 3]}
+    sizes["linear"] = [UNITS]
     classes = 1000 if work == "resnet50" else CLASSES
     return rng.rand(num, *sizes[work]).astype("float32"), rng.randint(classes, size=num).astype("int32")
 
@@ -30,16 +42,25 @@ def cost_of(work, x, label):
     """Return the cost of a network of our layers."""
     from tensorpack_lite.compat import tfv1 as tf
 
-    logits = {"mnist": _mnist, "resnet20": _resnet20, "lstm": _lstm, "resnet50": _resnet50}[work](x)
+    builders = {
+        "mnist": _mnist,
+        "resnet20": _resnet20,
+        "lstm": _lstm,
+        "resnet50": _resnet50,
+        "linear": _linear,
+    }
+    logits = builders[work](x)
     return tf.reduce_mean(
         tf.nn.sparse_softmax_cross_entropy_with_logits(labels=label, logits=logits), name="cost"
     )
 
 
 def optimizer_of(work):
-    """Return the optimizer: Adam, for ResNets SGD with momentum."""
+    """Return the optimizer: Adam; for ResNets SGD with momentum; for the linear layer SGD."""
     from tensorpack_lite.compat import tfv1 as tf
 
+    if work == "linear":
+        return tf.train.GradientDescentOptimizer(RATES[work])
     if work.startswith("resnet"):
         return tf.train.MomentumOptimizer(RATES[work], 0.9)
     return tf.train.AdamOptimizer(RATES[work])
@@ -104,20 +125,30 @@ def _lstm(tokens):
     return tf.reshape(logits, tf.concat([tf.shape(tokens), [TOKENS]], 0))
 
 
+def _linear(x):
+    from tensorpack_lite.models import FullyConnected
+
+    return FullyConnected("fc", x, CLASSES)
+
+
 # Keras -----------------------------------------------------------------------------------------------------------------
-def keras_model(keras, work):
+def keras_model(keras, work, pixels=224, xla=False):
     """Return a compiled Keras model. `keras` is the package: Keras 3 or tf_keras."""
     layers = keras.layers
     build = {
         "mnist": _keras_mnist,
         "resnet20": _keras_resnet20,
         "lstm": _keras_lstm,
-        "resnet50": _keras_resnet50,
+        "resnet50": functools.partial(_keras_resnet50, pixels=pixels),
+        "linear": _keras_linear,
     }[work]
     model = build(keras, layers)
     sgd, adam = keras.optimizers.SGD, keras.optimizers.Adam
-    optimizer = sgd(RATES[work], momentum=0.9) if work.startswith("resnet") else adam(RATES[work])
-    model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    optimizer = adam(RATES[work])
+    if work.startswith("resnet") or work == "linear":
+        optimizer = sgd(RATES[work], momentum=0.9 if work != "linear" else 0.0)
+    options = {"jit_compile": True} if xla else {}
+    model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True), **options)
     return model
 
 
@@ -146,8 +177,14 @@ def _keras_resnet20(keras, layers):
     return keras.Model(inputs, layers.Dense(CLASSES)(layers.GlobalAveragePooling2D()(x)))
 
 
-def _keras_resnet50(keras, layers):
-    return keras.applications.ResNet50(weights=None, classifier_activation=None)
+def _keras_resnet50(keras, layers, pixels):
+    return keras.applications.ResNet50(
+        weights=None, classifier_activation=None, input_shape=[pixels, pixels, 3], include_top=True
+    )
+
+
+def _keras_linear(keras, layers):
+    return keras.Sequential([keras.Input([UNITS]), layers.Dense(CLASSES)])
 
 
 def _keras_lstm(keras, layers):
@@ -167,7 +204,10 @@ def torch_model(work):
         "resnet20": _torch_resnet20,
         "lstm": _torch_lstm,
         "resnet50": _torch_resnet50,
+        "linear": _torch_linear,
     }[work]()
+    if work == "linear":
+        return model, torch.optim.SGD(model.parameters(), RATES[work])
     if work.startswith("resnet"):
         return model, torch.optim.SGD(model.parameters(), RATES[work], momentum=0.9)
     return model, torch.optim.Adam(model.parameters(), RATES[work])
@@ -240,6 +280,12 @@ def _torch_resnet50():
             parts.append(_torch_block([(channels, 0), (filters, 1), (filters, 3), (4 * filters, 1)], strides))
             channels = 4 * filters
     return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
+
+
+def _torch_linear():
+    from torch import nn
+
+    return nn.Linear(UNITS, CLASSES)
 
 
 def _torch_lstm():

@@ -60,25 +60,30 @@ class Child:
 
     Args:
         arguments: of Python: a script that makes a `Turns`, and its arguments.
+        wait: whether to wait until it is ready. If not, call `answer` once before `run`, so that several can start together.
         environment: variables to add.
     """
 
-    def __init__(self, arguments, **environment):
+    def __init__(self, arguments, wait=True, **environment):
         self.directory = tempfile.TemporaryDirectory()
-        self.process = subprocess.Popen(
-            [sys.executable, *arguments],
-            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **environment, "TMPDIR": self.directory.name},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            universal_newlines=True,
-        )
-        self.answer()
+        self.errors = os.path.join(self.directory.name, "stderr")
+        with open(self.errors, "w", encoding="utf-8") as errors:  # a pipe that nobody reads would fill up
+            self.process = subprocess.Popen(
+                [sys.executable, *arguments],
+                env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **environment, "TMPDIR": self.directory.name},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                universal_newlines=True,
+            )
+        if wait:
+            self.answer()
 
     def answer(self):
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(f"A training ended:\n{self.process.stderr.read()}")
+            with open(self.errors, encoding="utf-8", errors="replace") as errors:
+                raise RuntimeError(f"A training ended:\n{errors.read()}")
         return float(line)
 
     def run(self):
@@ -87,6 +92,7 @@ class Child:
         return self.answer()
 
     def end(self):
+        """Let the process end, at its next turn."""
         self.process.communicate()
         with contextlib.suppress(OSError):  # a worker is still writing
             self.directory.cleanup()

@@ -10,15 +10,18 @@ the median time of a step, and the ratio to ours with its interval of 95 % confi
 
 Peers:
     ours       SimpleTrainer with the default callbacks; QueueInput
-    raw        the same graph, run by TensorFlow's own callable in a plain loop: the floor; feeds the batch
+    raw        the same graph in the same precision, run by TensorFlow's own callable in a plain loop: the floor; feeds the batch
     keras      Model.fit of the Keras that TensorFlow uses
     tf_keras   Model.fit of Keras 2, if it is installed
-    torch      a plain loop in PyTorch, if it is installed; DataLoader without workers
+    torch      a plain loop in PyTorch, if it is installed; DataLoader without workers; on a GPU channels_last; autocast
 
 tensorpack itself is not a peer: its layers do not run on TensorFlow >= 2.16.
 
 Input: "synthetic" is one batch that is already in the graph or on the device. "data" is a pass over 10,000 samples in memory, shuffled
-and put into batches by each peer's usual means.
+and put into batches by each peer's usual means. Two more inputs are only for ours: "queue" is a batch that is ready in memory, through
+QueueInput; "staged" is the same through StagingInput(QueueInput).
+
+In float32, products on a GPU are exact; with --tf32, TensorFlow and PyTorch round their factors to 10 bits.
 """
 
 from __future__ import annotations
@@ -42,16 +45,16 @@ SECONDS = 0.5  # of a block
 def be_ours(turns, case):
     from tensorpack_lite.compat import tfv1 as tf
     from tensorpack_lite.graph_builder import ModelDesc
-    from tensorpack_lite.input_source import QueueInput
     from tensorpack_lite.loop import Callback
     from tensorpack_lite.train import SimpleTrainer, TrainConfig, launch_train_with_config
     from tensorpack_lite.utils import logger
 
-    x, label = models.make_data(case.work)
+    case.set_tf32()
+    x, label = models.make_data(case.work, case.pixels)
 
     class Model(ModelDesc):
         def inputs(self):
-            size = case.batch if case.input == "synthetic" else None
+            size = None if case.input == "data" else case.batch
             return [
                 tf.TensorSpec([size, *each.shape[1:]], tf.as_dtype(each.dtype), name)
                 for each, name in ((x, "x"), (label, "label"))
@@ -69,74 +72,85 @@ def be_ours(turns, case):
 
     logging.disable(logging.WARNING)
     logger.set_logger_dir(os.path.join(tempfile.gettempdir(), "train_log"))
-    source = (
-        constant_input(x, label, case.batch)
-        if case.input == "synthetic"
-        else QueueInput(our_data(x, label, case.batch))
-    )
+    source = make_source(case.input, x, label, case.batch)
     config = TrainConfig(
         model=Model(), data=source, callbacks=[Step()], steps_per_epoch=10**9, max_epoch=1, **case.options()
     )
     launch_train_with_config(config, SimpleTrainer())
 
 
-def constant_input(x, label, batch):
-    """Return an InputSource of one batch that is in the graph."""
+def make_source(kind, x, label, batch):
+    """Return an InputSource: "synthetic", "data", "queue" or "staged"; see the head of this file."""
     from tensorpack_lite.compat import tfv1 as tf
-    from tensorpack_lite.input_source import TensorInput
-
-    return TensorInput(lambda: [tf.constant(x[:batch]), tf.constant(label[:batch])], 10**6)
-
-
-def our_data(x, label, batch):
     from tensorpack_lite.dataflow import BatchData, DataFromList
+    from tensorpack_lite.input_source import QueueInput, StagingInput, TensorInput
 
-    return BatchData(DataFromList(list(zip(x, label)), shuffle=True), batch, use_list=False)
+    if kind == "synthetic":
+        return TensorInput(lambda: [tf.constant(x[:batch]), tf.constant(label[:batch])], 10**6)
+    if kind == "data":
+        return QueueInput(BatchData(DataFromList(list(zip(x, label)), shuffle=True), batch, use_list=False))
+    ready = QueueInput(DataFromList([[x[:batch], label[:batch]]] * 100, shuffle=False))
+    return StagingInput(ready) if kind == "staged" else ready
 
 
 def be_raw(turns, case):
+    from tensorpack_lite.compat import ensure_graph_mode
+    from tensorpack_lite.compat import tfv1 as tf
+
+    logging.disable(logging.WARNING)
+    ensure_graph_mode()
+    case.set_tf32()
+    x, label = models.make_data(case.work, case.pixels)
+    with tf.Graph().as_default():
+        train_op, fed = raw_graph(case, x, label)
+        run = case.raw_session().make_callable(train_op, fed)
+    for batch in raw_batches(case, x, label):
+        run(*batch)
+        turns.step()
+
+
+def raw_batches(case, x, label):
+    """Yield what a step feeds, without end: nothing, or the images and labels of a shuffled batch."""
     import numpy as np
 
-    from tensorpack_lite.compat import ensure_graph_mode
+    if case.input == "synthetic":
+        yield from itertools.repeat(())
+    rng = np.random.RandomState(0)
+    while True:
+        order = rng.permutation(len(x))
+        for first in range(0, len(x) - case.batch + 1, case.batch):
+            chosen = order[first : first + case.batch]
+            yield x[chosen], label[chosen]
+
+
+def raw_graph(case, x, label):
+    """Build the graph without a trainer. Return the operation of a step, and the tensors to feed."""
     from tensorpack_lite.compat import tfv1 as tf
     from tensorpack_lite.tfutils.tower import TrainTowerContext
 
-    ensure_graph_mode()
-    x, label = models.make_data(case.work)
+    fed = []
     if case.input == "synthetic":
         tensors = [tf.constant(x[: case.batch]), tf.constant(label[: case.batch])]
     else:
-        tensors = [tf.placeholder(tf.as_dtype(each.dtype), [None, *each.shape[1:]]) for each in (x, label)]
+        tensors = fed = [
+            tf.placeholder(tf.as_dtype(each.dtype), [None, *each.shape[1:]]) for each in (x, label)
+        ]
+    build, optimizer = case.raw_functions()
     with TrainTowerContext(""):
-        cost = models.cost_of(case.work, *tensors)
-    train_op = models.optimizer_of(case.work).minimize(cost)
-    updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
-    train_op = tf.group(train_op, *updates)
-    with tf.Session(config=case.session_config()) as session:
-        session.run(tf.global_variables_initializer())
-        if case.input == "synthetic":
-            run = session.make_callable(train_op)
-            while True:
-                run()
-                turns.step()
-        run = session.make_callable(train_op, tensors)
-        rng = np.random.RandomState(0)
-        while True:
-            order = rng.permutation(len(x))
-            for first in range(0, len(x) - case.batch + 1, case.batch):
-                chosen = order[first : first + case.batch]
-                run(x[chosen], label[chosen])
-                turns.step()
+        cost = build(*tensors)
+    train_op = optimizer().minimize(cost)
+    return tf.group(train_op, *tf.get_collection(tf.GraphKeys.UPDATE_OPS)), fed
 
 
 def be_keras(turns, case, package="keras"):
     import tensorflow as tf
 
     keras = importlib.import_module(package) if package == "tf_keras" else tf.keras
+    case.set_tf32()
     if case.precision != "float32":
         keras.mixed_precision.set_global_policy(case.precision)
-    model = models.keras_model(keras, case.work)
-    x, label = models.make_data(case.work)
+    model = models.keras_model(keras, case.work, case.pixels, case.xla)
+    x, label = models.make_data(case.work, case.pixels)
 
     class Step(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
@@ -160,11 +174,13 @@ def be_torch(turns, case):
     from torch.utils.data import DataLoader, TensorDataset
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    x, label = map(torch.from_numpy, models.make_data(case.work))
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = case.tf32
+    torch.backends.cudnn.benchmark = True  # TensorFlow also tries the algorithms
+    x, label = map(torch.from_numpy, models.make_data(case.work, case.pixels))
     x, label = (x.long() if case.work == "lstm" else x.movedim(-1, 1).contiguous()), label.long()
     model, optimizer = models.torch_model(case.work)
     model = model.to(device)
-    if device == "cuda" and case.work != "lstm":
+    if device == "cuda" and x.dim() == 4:
         model, x = (
             model.to(memory_format=torch.channels_last),
             x.contiguous(memory_format=torch.channels_last),
@@ -200,28 +216,53 @@ PEERS = {"ours": be_ours, "raw": be_raw, "keras": be_keras, "tf_keras": be_tf_ke
 class Case:
     """A network, a batch size, an input and a precision."""
 
-    def __init__(self, work, batch, input, precision="float32", xla=False):
-        self.work, self.batch, self.input, self.precision, self.xla = (
-            work,
-            int(batch),
-            input,
-            precision,
-            bool(xla),
-        )
+    def __init__(self, work, batch, input, precision="float32", xla=False, tf32=False, pixels=224):
+        self.work, self.batch, self.input, self.precision = work, int(batch), input, precision
+        self.xla, self.tf32, self.pixels = bool(xla), bool(tf32), int(pixels)
 
     def __str__(self):
         more = "" if self.precision == "float32" else f", {self.precision}"
+        more += ", TF32" if self.tf32 else ""
         return f"{self.work}, batch {self.batch}, {self.input}{more}{', XLA' if self.xla else ''}"
+
+    def set_tf32(self):
+        """Let TensorFlow round the factors of products on a GPU, or not."""
+        from tensorpack_lite.compat import TF_VERSION, tensorflow
+
+        if TF_VERSION >= (2, 4):
+            tensorflow.config.experimental.enable_tensor_float_32_execution(self.tf32)
 
     def options(self):
         """Return arguments of TrainConfig that only newer versions have, if they are needed."""
         options = {} if self.precision == "float32" else {"precision": self.precision}
         return {**options, "xla": True} if self.xla else options
 
-    def session_config(self):
-        from tensorpack_lite.tfutils.common import get_default_sess_config
+    def raw_functions(self):
+        """Return the functions that build the cost and the optimizer of the raw loop, as a trainer with `options` does."""
+        functions = (
+            lambda x, label: models.cost_of(self.work, x, label),
+            lambda: models.optimizer_of(self.work),
+        )
+        if self.precision != "float32":
+            from tensorpack_lite.tfutils.precision import with_precision
 
-        return get_default_sess_config()
+            functions = with_precision(self.precision, *functions)
+        if self.xla:
+            from tensorpack_lite.tfutils.xla import with_xla
+
+            functions = with_xla(functions[0]), functions[1]
+        return functions
+
+    def raw_session(self):
+        """Return a session with the config and the environment variables of ours, and initialized variables."""
+        from tensorpack_lite.tfutils.sesscreate import NewSessionCreator
+
+        creator = NewSessionCreator()
+        if self.xla:
+            from tensorpack_lite.tfutils.xla import keep_for_xla
+
+            keep_for_xla(creator.config)
+        return creator.create_session()
 
 
 def available_peers():
@@ -230,24 +271,48 @@ def available_peers():
     return names + [name for name in ("tf_keras", "torch") if importlib.util.find_spec(name)]
 
 
-def compare(case, peers, rounds, blocks):
-    """Return for each peer the times of a step in microseconds, and the ratios to ours, one for each round."""
-    times, ratios = {name: [] for name in peers}, {name: [] for name in peers}
+def compare(trainings, rounds, blocks):
+    """
+    Compare trainings that run in turns.
+
+    Args:
+        trainings: name -> (peer, case). The first one is the base.
+        rounds: how often the processes are started.
+        blocks: blocks of each process.
+
+    Returns:
+        name -> the median time of a step in microseconds, and the ratio to the base with its interval.
+    """
+    names = list(trainings)
+    times, ratios = {name: [] for name in names}, {name: [] for name in names}
     for _ in range(rounds):
-        children = {name: Child([__file__, "--child", name, json.dumps(vars(case))]) for name in peers}
-        figures = {name: [] for name in peers}
+        figures = run_blocks(trainings, blocks)
+        for name in names:
+            times[name].append(interval(figures[name])[0])
+            ratios[name] += [other / base for other, base in zip(figures[name], figures[names[0]])]
+    return {name: {"us": interval(times[name])[0], "ratio": interval(ratios[name])} for name in names}
+
+
+def run_blocks(trainings, blocks):
+    """Start the processes together, and return name -> the microseconds a step of each block, without the first block."""
+    children, figures = {}, {name: [] for name in trainings}
+    try:
+        for name, (peer, case) in trainings.items():
+            arguments = [os.path.abspath(__file__), "--child", peer, json.dumps(vars(case))]
+            children[name] = Child(arguments, wait=False)
+        for child in children.values():
+            child.answer()
+        names = list(children)
         for number in range(blocks + 1):
-            order = list(peers)[number % len(peers) :] + list(peers)[: number % len(peers)]
-            for name in order:
+            shift = number % len(names)
+            for name in names[shift:] + names[:shift]:
                 figure = children[name].run()
                 if number:
                     figures[name].append(figure)
+    finally:
         for child in children.values():
             child.end()
-        for name in peers:
-            times[name].append(interval(figures[name])[0])
-            ratios[name] += [theirs / ours for theirs, ours in zip(figures[name], figures["ours"])]
-    return {name: {"us": interval(times[name])[0], "ratio": interval(ratios[name])} for name in peers}
+    return figures
 
 
 def main(argv=None):
@@ -260,7 +325,9 @@ def main(argv=None):
     parser.add_argument(
         "--precision", default="float32", choices=["float32", "mixed_float16", "mixed_bfloat16"]
     )
-    parser.add_argument("--xla", action="store_true", help="compile ours")
+    parser.add_argument("--tf32", action="store_true", help="allow TF32 on a GPU")
+    parser.add_argument("--xla", action="store_true", help="compile ours, raw and Keras")
+    parser.add_argument("--pixels", type=int, default=224, help="height and width of resnet50's images")
     parser.add_argument("--peers", nargs="+", default=available_peers(), choices=list(PEERS))
     parser.add_argument("--rounds", type=int, default=3, help="how often the processes are started")
     parser.add_argument("--blocks", type=int, default=8, help="blocks of each process")
@@ -276,8 +343,8 @@ def main(argv=None):
     print(f"| case | ours, us a step | {' | '.join(f'{name} / ours' for name in peers[1:])} |")
     print("| --- " * (len(peers) + 1) + "|")
     for work, batch, input in itertools.product(args.works, args.batches, args.input):
-        case = Case(work, batch, input, args.precision, args.xla)
-        found = results[str(case)] = compare(case, peers, args.rounds, args.blocks)
+        case = Case(work, batch, input, args.precision, args.xla, args.tf32, args.pixels)
+        found = results[str(case)] = compare({name: (name, case) for name in peers}, args.rounds, args.blocks)
         cells = ["{:.2f} ({:.2f} to {:.2f})".format(*found[name]["ratio"]) for name in peers[1:]]
         print(f"| {case} | {found['ours']['us']:,.0f} | {' | '.join(cells)} |", flush=True)
     if args.json:
