@@ -181,7 +181,9 @@ class TestInstalled:
             read = FinalW()
             loader = DataFromIterable(torch.utils.data.DataLoader(data, 4))
             with tf.Graph().as_default():
-                config = TrainConfig(Mean(), data=source(loader), callbacks=[read], monitors=[], max_epoch=1)
+                config = TrainConfig(
+                    model=Mean(), data=source(loader), callbacks=[read], monitors=[], max_epoch=1
+                )
                 launch_train_with_config(config, SimpleTrainer())
             assert 2.25 == read.w
 
