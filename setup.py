@@ -48,6 +48,7 @@ EXTRAS = {
     ],  # file formats of other libraries
     "onnx": ["onnxruntime", "tf2onnx"],  # conversion of exported models
     "parquet": ["pyarrow"],  # Parquet files in contrib.table
+    "search": ["optuna"],  # examples/search_digits.py
     "wandb": ["pillow", "wandb"],  # wandb sends images with pillow
     "mlflow": ["mlflow-skinny"],  # the client; `mlflow` itself works as well
     "plot": ["matplotlib"],
