@@ -46,6 +46,9 @@ EXTRAS = {
         'lmdb<1.5; python_version < "3.8"',
         "scikit-learn",
     ],  # file formats of other libraries
+    "onnx": ["onnxruntime", "tf2onnx"],  # conversion of exported models
+    "parquet": ["pyarrow"],  # Parquet files in contrib.table
+    "search": ["optuna"],  # examples/search_digits.py
     "wandb": ["pillow", "wandb"],  # wandb sends images with pillow
     "mlflow": ["mlflow-skinny"],  # the client; `mlflow` itself works as well
     "plot": ["matplotlib"],

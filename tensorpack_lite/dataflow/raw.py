@@ -7,7 +7,6 @@ Out: the first DataFlow of a pipeline.
 
 from __future__ import annotations
 
-import itertools
 from collections import abc
 from typing import Any, Callable, Iterable, Iterator, Sequence, Union
 
@@ -131,11 +130,12 @@ class DataFromList(RNGDataFlow):
     Process: runs in the current process.
 
     Args:
-        lst: sequence of datapoints, such as a list or the rows of an array. They are not copied.
+        lst: datapoints with a length and indices from 0: a list, the rows of an array, or a `Dataset` of PyTorch or
+            Hugging Face. They are not copied; element k is read when its turn comes.
         shuffle: whether to use a new random order in each pass; requires `reset_state`.
 
     Raises:
-        TypeError: `lst` has no length or cannot be indexed.
+        TypeError: `lst` has no length or cannot be indexed, or it is a table that is indexed by column.
 
     Example:
         >>> DataFromList([[image, label] for image, label in zip(images, labels)])
@@ -147,6 +147,9 @@ class DataFromList(RNGDataFlow):
         if not (hasattr(lst, "__len__") and hasattr(lst, "__getitem__")):
             advice = "Use DataFromGenerator or DataFromIterable for an object that can only be iterated."
             raise type_error("DataFromList", "a sequence of datapoints", lst, advice)
+        if hasattr(lst, "columns"):
+            advice = "It is indexed by column. Use contrib.table.DataFromTable for its rows."
+            raise type_error("DataFromList", "a sequence of datapoints", lst, advice)
         self.lst = lst
         self.shuffle = shuffle
 
@@ -154,9 +157,9 @@ class DataFromList(RNGDataFlow):
         return len(self.lst)
 
     def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
-        if not self.shuffle:
-            return itertools.islice(self.lst, start, None)
-        return map(self.lst.__getitem__, self.rng.permutation(len(self.lst)).tolist()[start:])
+        size = len(self.lst)
+        order = self.rng.permutation(size).tolist() if self.shuffle else range(size)
+        return map(self.lst.__getitem__, order[start:])
 
 
 class DataFromGenerator(DataFlow):
@@ -212,6 +215,9 @@ class DataFromIterable(DataFlow):
     """
 
     def __init__(self, iterable: Iterable[Datapoint]) -> None:
+        if hasattr(iterable, "columns"):
+            advice = "Iterating over it yields columns. Use contrib.table.DataFromTable for its rows."
+            raise type_error("DataFromIterable", "an iterable of datapoints", iterable, advice)
         if not hasattr(iterable, "__iter__"):
             raise type_error("DataFromIterable", "an iterable of datapoints", iterable)
         self._iterable = iterable

@@ -17,6 +17,7 @@ _PACKAGES = {
     "lmdb": ("lmdb", "tensorpack_lite[formats]"),
     "matplotlib": ("matplotlib", "tensorpack_lite[plot]"),
     "mlflow": ("MLflow", "tensorpack_lite[mlflow]"),
+    "pyarrow": ("pyarrow", "tensorpack_lite[parquet]"),
     "pynvml": ("nvidia-ml-py", "tensorpack_lite[gpu]"),
     "scipy": ("SciPy", "tensorpack_lite[datasets]"),
     "sklearn": ("scikit-learn", "scikit-learn"),

@@ -124,6 +124,16 @@ ELSEWHERE = {
         "PolynomialDecay",
     ),
     "WeightAveraging",
+    *(
+        "DataFrame",
+        "IterableDataset",
+        "OpsSet",
+        "PyDataset",
+        "TensorDataset",
+        "TFLiteConverter",
+        "WebDataset",
+    ),
+    *("InferenceSession", "OpenVINO", "ParquetFile"),
     *("DistributedOptimizer", "GroupKFold", "HorovodInternalError", "StagingArea", "OrderedDict"),
 }
 
