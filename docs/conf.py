@@ -63,7 +63,10 @@ myst_enable_extensions = ["colon_fence"]
 # Base classes from TensorFlow and Python, which have no page in this reference.
 nitpick_ignore_regex = [
     ("py:class", r"(tensorflow|keras|abc|collections|enum|logging|typing)\..*"),
-    ("py:class", r"(multiprocessing|socketserver|threading|types)\..*"),
+    (
+        "py:class",
+        r"(_frozen_importlib_external|multiprocessing|socketserver|threading|types)\..*",
+    ),
     ("py:.*", r"tensorpack_lite\..*\.(_.*|T)"),  # private names and type variables
     ("py:exc", r"tf\.errors\..*"),
     ("py:.*", r"re\.error|tqdm\..*|numpy\..*|pickle\..*|zmq\..*"),
