@@ -126,6 +126,12 @@ def _add_training_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
     command.add_argument(
         "-o", "--output", help="the file (default: report.html in the directory; of several trainings, here)"
     )
+    command.add_argument(
+        "--serve",
+        action="store_true",
+        help="write no file; show the report in a browser of this machine, at the address that is printed, until Ctrl-C",
+    )
+    command.add_argument("--port", type=int, default=0, help="the port of --serve (default: any free one)")
 
     command = add(
         "diff",

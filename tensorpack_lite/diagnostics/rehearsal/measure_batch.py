@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import statistics
 import time
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from ...loop.callback import Callback
 from ...loop.extension import Extension
 from ...loop.state import StopTraining
 from ...tfutils.sessinit import JustCurrentSession
+from ...utils.memory import peak_memory
 from ..gpu.messages import find_out_of_memory
 from ..lint.training import ExaminedTraining, find_dataflow
 from .request import end_rehearsal
@@ -96,7 +96,7 @@ class MeasureBatch(Extension):
         """Measure memory around the steps."""
         self._results["memory_before"] = psutil.Process().memory_info().rss
         yield
-        self._results["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        self._results["memory"] = peak_memory()
 
 
 class _Measure(Callback):
