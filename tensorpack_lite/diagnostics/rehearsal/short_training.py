@@ -119,9 +119,9 @@ class ShortTraining(Extension):
         """Collect the times, the first datapoint and the checkpoint."""
         yield
         self.ends("")
-        self._rows += _rows_of(trainer.epoch_seconds)
+        self._rows += _rows_of(trainer.callbacks.epoch_seconds)
         self._facts.update(
-            callbacks=trainer.epoch_seconds,
+            callbacks=trainer.callbacks.epoch_seconds,
             steps=self.steps,
             memory=peak_memory(),
             checkpoint=_checkpoint_of(trainer),
