@@ -91,12 +91,9 @@ class MeasureBatch(Extension):
             self._end()
         trainer.register_callback(_Measure(self._options["num_steps"], self._results))
 
-    @contextmanager
-    def around_loop(self, trainer: Any) -> Iterator[None]:
-        """Measure memory around the steps."""
+    def after_initialize(self, trainer: Any) -> None:
+        """Measure the memory before the first step."""
         self._results["memory_before"] = psutil.Process().memory_info().rss
-        yield
-        self._results["memory"] = peak_memory()
 
 
 class _Measure(Callback):
@@ -118,7 +115,7 @@ class _Measure(Callback):
             begin = time.perf_counter()
             trainer.run_step()
             seconds.append(time.perf_counter() - begin)
-        self._results["step"] = statistics.median(seconds[_NUM_WARM_UP:])
+        self._results.update(step=statistics.median(seconds[_NUM_WARM_UP:]), memory=peak_memory())
         raise StopTraining("the command needs no more steps")
 
 

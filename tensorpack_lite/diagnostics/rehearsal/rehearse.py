@@ -32,14 +32,11 @@ def rehearse(program: Sequence[str]) -> int:
     Returns:
         0; 1 if a part of the training has failed; 2 if the script has failed before, or does not train.
     """
-    text, code = _rehearse(program)
-    sys.stdout.write(text)
-    sys.stdout.flush()
-    return code
+    return _rehearse(program)[1]
 
 
-def _rehearse(program: Sequence[str]) -> tuple[str, int]:
-    """Return the table and the exit code; no table if the script has failed before its training."""
+def _rehearse(program: Sequence[str]) -> tuple[list[dict[str, Any]], int]:
+    """Print the table, and return the results of the trainings and the exit code."""
     with tempfile.TemporaryDirectory(prefix="tensorpack-lite-rehearse-") as folder:
         log = os.path.join(folder, "log")
         os.mkdir(log)
@@ -51,8 +48,10 @@ def _rehearse(program: Sequence[str]) -> tuple[str, int]:
             second, code = _run(program, folder, log, options)
             parts.append(second)
     if not first["rows"]:
-        return "", 2
-    return f"{show_results(parts)}\n", 1 if code else 0
+        return parts, 2
+    sys.stdout.write(f"{show_results(parts)}\n")
+    sys.stdout.flush()
+    return parts, 1 if code else 0
 
 
 def rehearse_this_program() -> None:
@@ -73,14 +72,16 @@ def rehearse_this_program() -> None:
         raise ValueError(
             "TrainConfig: rehearse=True needs a script (expected a file, got an interactive session)."
         )
-    text, code = _rehearse(program)
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    parts, code = _rehearse(program)
     if code:
         raise RuntimeError(
             "The rehearsal has failed, so training does not start. The error is above; rehearse=False leaves the rehearsal out."
         )
-    write_note("rehearsal", f"All parts of the training have worked in a rehearsal.\n{text.rstrip()}")
+    text = " ".join(["All parts of the training have worked in a rehearsal.", *estimate(parts[0]["facts"])])
+    rows = [row for part in parts for row in part["rows"]]
+    write_note(
+        "rehearsal", text, parts=[{"part": name.strip(), "seconds": seconds} for name, seconds, _ in rows]
+    )
 
 
 def _run(
