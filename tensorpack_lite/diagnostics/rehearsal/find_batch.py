@@ -167,4 +167,5 @@ def show_batches(search: Search) -> str:
 def _row(one: Measured) -> list[str]:
     if one.is_too_large or one.has_too_few or not one.step:
         return [f"{one.batch:,}", "out of memory" if one.is_too_large else "too few samples", "-", "-"]
-    return [f"{one.batch:,}", f"{one.speed:,.4g}", f"{one.step * 1e3:,.3g}", f"{one.memory / 1e6:,.0f}"]
+    speed = f"{one.speed:,.0f}" if one.speed >= 100 else f"{one.speed:.3g}"
+    return [f"{one.batch:,}", speed, f"{one.step * 1e3:,.3g}", f"{one.memory / 1e6:,.0f}"]
