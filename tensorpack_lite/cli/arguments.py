@@ -15,6 +15,7 @@ _STRICT_HELP = "exit with code 1 also for warnings"
 _WITH_VALUES = (  # options of commands before a script
     *("--cpu-layout", "--tf1-packages"),
     *("--variable", "--lowest", "--highest", "--steps", "--epochs", "--output", "-o"),
+    *("--gain", "--memory"),
 )
 _MATCH_HELP = "only names that contain this regular expression"
 
@@ -125,6 +126,12 @@ def _add_training_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
     command.add_argument(
         "-o", "--output", help="the file (default: report.html in the directory; of several trainings, here)"
     )
+    command.add_argument(
+        "--serve",
+        action="store_true",
+        help="write no file; show the report in a browser of this machine, at the address that is printed, until Ctrl-C",
+    )
+    command.add_argument("--port", type=int, default=0, help="the port of --serve (default: any free one)")
 
     command = add(
         "diff",
@@ -246,6 +253,20 @@ def _add_script_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
         steps=(100, "the number of steps"),
     )
     command.add_argument("-o", "--output", default="find-lr.png", help="the picture (default %(default)s)")
+
+    command = add(
+        "find-batch",
+        "Propose a batch size for a script: double it until memory or the gain ends (exit code 1: the script's own batch does not "
+        "fit). No log directory is changed.",
+        "Example: find-batch train.py --gpu 0",
+    )
+    command.usage = "%(prog)s [--steps N] [--gain X] [--memory MB] (script.py | -m module) [argument ...]"
+    _add_numbers(
+        command,
+        steps=(20, "the number of steps with each batch"),
+        gain=(0.1, "end when twice the batch does not give this share more samples per second"),
+        memory=(0.0, "the megabytes that the process may use, 0 for what is free now"),
+    )
 
     command = add(
         "run",

@@ -17,7 +17,7 @@ _ERROR = 2
 # TensorFlow 2.21 announces oneDNN whatever the log level is. The commands compute nothing with TensorFlow.
 _QUIET_TENSORFLOW = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
 # commands whose arguments end with a script and its own
-_BEFORE_A_SCRIPT = ("find-lr", "lint", "rehearse", "run", "schedule", "summary")
+_BEFORE_A_SCRIPT = ("find-batch", "find-lr", "lint", "rehearse", "run", "schedule", "summary")
 _RUN_USERS_CODE = (*_BEFORE_A_SCRIPT, "data-check", "nan-replay", "resume-check")
 
 

@@ -1,4 +1,4 @@
-"""The command `report`: writes one HTML file with everything that is known about trainings."""
+"""The command `report`: one HTML page with everything that is known about trainings, in a file or in a browser that follows them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import argparse
 import os
 import sys
 
-from ..report.page import FILENAME, write_report
+from ..report.page import FILENAME, make_page, write_report
+from ..report.reading import read_training
 from ..report.sections import Comparison
+from ..report.serving import ReportServer
 from ..utils.errors import DamagedFileError
 from .diff import compare_runs
 
@@ -15,17 +17,48 @@ __all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the report."""
+    """
+    Write the report, or serve it until Ctrl-C.
+
+    Raises:
+        ValueError: a file is named for a report that is served, or a port for one that is not.
+    """
+    if args.serve:
+        return _serve(args)
+    if args.port:
+        raise ValueError("--port is for --serve (expected both, got a port only).")
     path = args.output or (os.path.join(args.paths[0], FILENAME) if len(args.paths) == 1 else FILENAME)
-    comparison = _compare(*args.paths) if len(args.paths) == 2 else None
-    write_report(args.paths, path, comparison)
+    write_report(args.paths, path, _compare(args.paths))
     sys.stdout.write(
         f"The report of {', '.join(args.paths)} is {path}, {os.path.getsize(path) / 1e6:.1f} MB.\n"
     )
     return 0
 
 
-def _compare(first: str, second: str) -> Comparison:
+def _serve(args: argparse.Namespace) -> int:
+    if args.output:
+        raise ValueError("--serve writes no file (expected no -o).")
+
+    def make() -> tuple[str, bool]:
+        trainings = [read_training(path) for path in args.paths]
+        return make_page(trainings, _compare(args.paths)), any(one.is_running for one in trainings)
+
+    make()  # so that a directory that does not exist is an error now
+    with ReportServer(make, args.port) as server:
+        sys.stdout.write(f"The report of {', '.join(args.paths)} is at {server.url} until Ctrl-C.\n")
+        sys.stdout.flush()
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            return 0
+    return 0
+
+
+def _compare(paths: list[str]) -> Comparison | None:
+    """Return the differences of two trainings; None for another number of them."""
+    if len(paths) != 2:
+        return None
+    first, second = paths
     try:
         verdict, sections = compare_runs(first, second)
     except (OSError, DamagedFileError) as error:

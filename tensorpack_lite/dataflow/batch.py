@@ -17,7 +17,7 @@ from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow, le
 from .exact.recording import State
 from .exact.tape import Numbered, make_tape
 
-__all__ = ["BatchData", "BatchDataByShape", "find_batch_size", "stack_component"]
+__all__ = ["BatchData", "BatchDataByShape", "find_batch_size", "find_batch_stages", "stack_component"]
 
 _PYTHON_TYPES = {bool: np.dtype("bool"), int: np.dtype("int32"), float: np.dtype("float32")}
 _NUMBERS = "biufc"  # kinds of NumPy dtypes: bool, int, uint, float, complex
@@ -266,11 +266,17 @@ def find_batch_size(ds: object) -> int | None:
         The product of the sizes of all BatchData that it reads one after the other; None if there is none.
     """
     size = None
+    for stage in find_batch_stages(ds):
+        size = stage.batch_size * (size or 1)
+    return size
+
+
+def find_batch_stages(ds: object) -> Iterator[BatchData]:
+    """Yield the BatchData that a pipeline reads one after the other, from its last stage on."""
     while isinstance(ds, ProxyDataFlow):
         if isinstance(ds, BatchData):
-            size = ds.batch_size * (size or 1)
+            yield ds
         ds = ds.ds
-    return size
 
 
 def _components(datapoint: Datapoint) -> str:

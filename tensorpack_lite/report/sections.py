@@ -36,7 +36,9 @@ _TIMES = {
     "step": "Parts of a step, in ms",
     "stages": "Stages of the data",
     "between_epochs": "Callbacks between epochs",
+    "parts": "Parts of the rehearsal",
 }
+_WITH_TIMES = ("speed", "rehearsal")
 _LEVEL = re.compile(r"\] (WRN|ERR) ")
 
 
@@ -133,7 +135,7 @@ def draw_times(trainings: List[Training]) -> Html | None:
         where = f"{one.name}: " if len(trainings) > 1 else ""
         for key, title in _TIMES.items():
             # only the newest one: earlier ones have the same stages
-            notes = [note for note in one.notes if note["kind"] == "speed" and note.get(key)]
+            notes = [note for note in one.notes if note["kind"] in _WITH_TIMES and note.get(key)]
             if notes:
                 parts.append(element("section", element("h3", where + title), _records(notes[-1][key])))
     return join(*parts) if parts else None

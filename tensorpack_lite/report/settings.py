@@ -69,6 +69,8 @@ def _facts(training: Training) -> Iterator[Tuple[str, str]]:
     on = f" on {ranks} ranks" if isinstance(ranks, int) and ranks > 1 else ""
     yield "Trainer", str(settings.get("trainer") or "") + on
     yield "Machine", ", ".join(_machine(training.part("machine")))
+    peak = manifest.get("peak memory")
+    yield "Peak memory", f"{peak / 1e6:,.0f} MB" if isinstance(peak, int) else ""
     names = [name for name in ("TensorFlow", "Python") if name.lower() in packages]
     yield "Software", ", ".join(f"{name} {packages[name.lower()]}" for name in names)
     git = _dict(training.part("code").get("git"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from contextlib import suppress
 from typing import Sequence
 
@@ -10,7 +11,7 @@ import psutil
 
 from .process_state import read_text
 
-__all__ = ["available_memory", "describe_shortage", "unshared_memory"]
+__all__ = ["available_memory", "describe_shortage", "peak_memory", "unshared_memory"]
 
 _SCARCE = 0.02  # of the whole
 
@@ -29,6 +30,11 @@ def available_memory(root: str = "/sys/fs/cgroup") -> int:
         root: the directory where Linux shows the limits of the container.
     """
     return _available_and_total(root)[0]
+
+
+def peak_memory() -> int:
+    """Return the largest number of bytes of main memory that this process has used at a time."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def describe_shortage(root: str = "/sys/fs/cgroup", shared: str = "/dev/shm") -> str:

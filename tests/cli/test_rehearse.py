@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ pytest.importorskip("tensorflow")
 
 from tensorpack_lite.cli.main import main
 from tensorpack_lite.diagnostics.rehearsal.rehearse import estimate, show_results
+from tensorpack_lite.utils.notes import read_notes
 
 SCRIPT = """
 import os, sys
@@ -161,6 +163,14 @@ def test_before_a_training(python, tmp_path):
     assert 0 == code, output
     assert [*WHOLE, "begun 0.0", "epoch 1.100", "end 1.100", "behind the training"] == notes
     assert (tmp_path / "log" / "checkpoint").exists()
+    (note,) = [one for one in read_notes(str(tmp_path / "log")) if one["kind"] == "rehearsal"]
+    assert note["text"].startswith(
+        "All parts of the training have worked in a rehearsal. An epoch: 100 steps of "
+    )
+    assert "steps of resumed epoch 3" in [part["part"] for part in note["parts"]]
+    text = html.unescape((tmp_path / "log" / "report.html").read_text())
+    assert "steps of resumed epoch 3" in text
+    assert "Peak memory" in text
 
 
 @pytest.mark.slow

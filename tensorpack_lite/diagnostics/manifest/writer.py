@@ -22,6 +22,7 @@ from ...tfutils.graph_description import describe_graph
 from ...utils import logger
 from ...utils.errors import DamagedFileError
 from ...utils.manifest_file import FILENAME, FORMAT, read_manifest, write_manifest
+from ...utils.memory import peak_memory
 from ...utils.random_streams import get_rng_seed
 from ..hangs.watch import HangWatch
 from .code import describe_code
@@ -114,6 +115,7 @@ class ManifestWriter(Callback):
         histories = {name: monitors.get_history(name) for name in monitors.scalar_names}
         self._manifest["statistics"] = {name: _summarize(history) for name, history in histories.items()}
         self._manifest["exit"] = self._describe_exit()
+        self._manifest["peak memory"] = peak_memory()
         # `Watch` allows for them next time
         self._manifest["longest waits"] = self._longest_waits()
         self._write()

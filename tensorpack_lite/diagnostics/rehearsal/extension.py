@@ -6,6 +6,7 @@ from typing import Any, Callable, ContextManager, Mapping
 
 from ...loop.extension import Extension
 from .find_rate import FindRate
+from .measure_batch import MeasureBatch
 from .once import LintOnce, ReplayStep, ShowSummary
 from .rehearse import rehearse_this_program
 from .request import find_rehearsal
@@ -15,6 +16,7 @@ from .short_training import ShortTraining
 __all__ = ["Rehearsal"]
 
 _ANSWERS: Mapping[str, Callable[[Mapping[str, Any]], Extension]] = {
+    "find-batch": MeasureBatch,
     "find-lr": FindRate,
     "lint": LintOnce,
     "nan-replay": ReplayStep,

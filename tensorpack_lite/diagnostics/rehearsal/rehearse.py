@@ -10,6 +10,7 @@ from typing import Any, Sequence
 
 from tabulate import tabulate
 
+from ...utils.notes import write_note
 from ...utils.own_program import own_program
 from ...utils.own_rank import find_given_rank
 from ...utils.utils import humanize_time_delta
@@ -31,6 +32,11 @@ def rehearse(program: Sequence[str]) -> int:
     Returns:
         0; 1 if a part of the training has failed; 2 if the script has failed before, or does not train.
     """
+    return _rehearse(program)[1]
+
+
+def _rehearse(program: Sequence[str]) -> tuple[list[dict[str, Any]], int]:
+    """Print the table, and return the results of the trainings and the exit code."""
     with tempfile.TemporaryDirectory(prefix="tensorpack-lite-rehearse-") as folder:
         log = os.path.join(folder, "log")
         os.mkdir(log)
@@ -42,15 +48,15 @@ def rehearse(program: Sequence[str]) -> int:
             second, code = _run(program, folder, log, options)
             parts.append(second)
     if not first["rows"]:
-        return 2
+        return parts, 2
     sys.stdout.write(f"{show_results(parts)}\n")
     sys.stdout.flush()
-    return 1 if code else 0
+    return parts, 1 if code else 0
 
 
 def rehearse_this_program() -> None:
     """
-    Rehearse the script of this process before its training starts.
+    Rehearse the script of this process before its training starts, print a table, and note it for the report.
 
     Nothing happens in the process of a rehearsal, and in ranks other than the first one.
 
@@ -66,10 +72,16 @@ def rehearse_this_program() -> None:
         raise ValueError(
             "TrainConfig: rehearse=True needs a script (expected a file, got an interactive session)."
         )
-    if rehearse(program):
+    parts, code = _rehearse(program)
+    if code:
         raise RuntimeError(
             "The rehearsal has failed, so training does not start. The error is above; rehearse=False leaves the rehearsal out."
         )
+    text = " ".join(["All parts of the training have worked in a rehearsal.", *estimate(parts[0]["facts"])])
+    rows = [row for part in parts for row in part["rows"]]
+    write_note(
+        "rehearsal", text, parts=[{"part": name.strip(), "seconds": seconds} for name, seconds, _ in rows]
+    )
 
 
 def _run(

@@ -8,7 +8,6 @@ The answer to `tensorpack-lite rehearse`: a training of two epochs with two step
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from ...predict.base import OfflinePredictor
 from ...predict.config import PredictConfig
 from ...tfutils.checkpoint_state import STATE_SUFFIX, read_end, read_state
 from ...tfutils.sessinit import JustCurrentSession, SaverRestore, SmartInit
+from ...utils.memory import peak_memory
 from ..lint.training import ExaminedTraining
 from .request import end_rehearsal
 
@@ -119,11 +119,11 @@ class ShortTraining(Extension):
         """Collect the times, the first datapoint and the checkpoint."""
         yield
         self.ends("")
-        self._rows += _rows_of(trainer.epoch_seconds)
+        self._rows += _rows_of(trainer.callbacks.epoch_seconds)
         self._facts.update(
-            callbacks=trainer.epoch_seconds,
+            callbacks=trainer.callbacks.epoch_seconds,
             steps=self.steps,
-            memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            memory=peak_memory(),
             checkpoint=_checkpoint_of(trainer),
         )
         training = ExaminedTraining(trainer, JustCurrentSession())

@@ -30,6 +30,7 @@ from tensorpack_lite.train.config import AutoResumeTrainConfig, TrainConfig
 from tensorpack_lite.train.interface import launch_train_with_config
 from tensorpack_lite.train.simple import SimpleTrainer
 from tensorpack_lite.utils import random_streams
+from tensorpack_lite.utils.memory import peak_memory
 
 
 @pytest.fixture(autouse=True)
@@ -103,7 +104,8 @@ def test_before_the_first_step(log_dir):
 
     run(CountingTrainer(), [Look(), ManifestWriter()], epochs=1)
     assert (None, {}) == (seen[0]["exit"], seen[0]["statistics"])
-    assert set(seen[0]) | {"first datapoints", "longest waits"} == set(read(log_dir))
+    assert set(seen[0]) | {"first datapoints", "longest waits", "peak memory"} == set(read(log_dir))
+    assert 10**7 < read(log_dir)["peak memory"] <= peak_memory()
 
 
 def test_without_a_directory():

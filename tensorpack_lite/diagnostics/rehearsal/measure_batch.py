@@ -1,0 +1,135 @@
+"""The answer to `tensorpack-lite find-batch`: a few steps with a larger batch."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from contextlib import contextmanager
+from typing import Any, Iterator, Mapping, NoReturn, Sequence
+
+import psutil
+
+from ...compat import tfv1 as tf
+from ...dataflow.base import length_or_none
+from ...dataflow.batch import find_batch_size, find_batch_stages
+from ...loop.callback import Callback
+from ...loop.extension import Extension
+from ...loop.state import StopTraining
+from ...tfutils.sessinit import JustCurrentSession
+from ...utils.memory import peak_memory
+from ..gpu.messages import find_out_of_memory
+from ..lint.training import ExaminedTraining, find_dataflow
+from .request import end_rehearsal
+
+__all__ = ["MeasureBatch"]
+
+_NUM_WARM_UP = 3  # steps, in which TensorFlow chooses its kernels
+
+
+class MeasureBatch(Extension):
+    """
+    Extension that multiplies the batch of the input, measures steps, and ends the process.
+
+    The size of the last BatchData of the pipeline is changed before the data is reset, and so before its worker processes start.
+
+    Args:
+        options: `results`, the file to write; `factor`, by which the batch is multiplied; `num_steps`, the steps to measure.
+    """
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options = options
+        self._results: dict[str, Any] = {}
+
+    @contextmanager
+    def around_training(self, trainer: Any) -> Iterator[None]:
+        """
+        Write the results after the steps, also if memory runs out.
+
+        Raises:
+            SystemExit: after the steps, and if memory has run out.
+        """
+        try:
+            yield
+        except (tf.errors.OpError, MemoryError) as error:
+            if not _is_about_memory(error):
+                raise
+            self._results["is_too_large"] = True
+        self._end()
+
+    def _end(self) -> NoReturn:
+        with open(self._options["results"], "w", encoding="utf-8") as file:
+            json.dump(self._results, file)
+        end_rehearsal(0)
+
+    def before_setup(self, trainer: Any) -> None:
+        """
+        Change the batch, and register the callback that measures steps.
+
+        Raises:
+            ValueError: the input has no BatchData, or the model has a fixed batch.
+            SystemExit: the data has too few samples.
+        """
+        training = ExaminedTraining(trainer, JustCurrentSession())
+        factor = self._options["factor"]
+        if factor > 1:
+            _check_signature(training.signature)
+        flow = find_dataflow(training.sources[0]) if training.sources else None
+        stages = list(find_batch_stages(flow))
+        if not stages:
+            raise ValueError(
+                "find-batch: the input has no BatchData whose size could be changed (expected a DataFlow with BatchData in this "
+                "process). Change the batch in the script instead, and compare what it logs."
+            )
+        batch = stages[0]
+        batch.batch_size *= factor
+        batch.remainder = False  # a smaller batch would be faster
+        self._results["batch"] = find_batch_size(flow)
+        length = length_or_none(batch.ds)
+        if length is not None and length < batch.batch_size:
+            self._results["has_too_few"] = True
+            self._end()
+        trainer.register_callback(_Measure(self._options["num_steps"], self._results))
+
+    def after_initialize(self, trainer: Any) -> None:
+        """Measure the memory before the first step."""
+        self._results["memory_before"] = psutil.Process().memory_info().rss
+
+
+class _Measure(Callback):
+    """
+    Callback that measures steps after the first one, and ends the training.
+
+    Runs at: trigger_step.
+    """
+
+    _chief_only = False
+
+    def __init__(self, num_steps: int, results: dict[str, Any]) -> None:
+        self._num_steps, self._results = num_steps, results
+
+    def _trigger_step(self) -> None:
+        trainer: Any = self.trainer  # whose `run_step` other callbacks need not know
+        seconds = []
+        for _ in range(_NUM_WARM_UP + self._num_steps):
+            begin = time.perf_counter()
+            trainer.run_step()
+            seconds.append(time.perf_counter() - begin)
+        self._results.update(step=statistics.median(seconds[_NUM_WARM_UP:]), memory=peak_memory())
+        raise StopTraining("the command needs no more steps")
+
+
+def _check_signature(signature: Sequence[tf.TensorSpec]) -> None:
+    for spec in signature:
+        if spec.shape.rank and spec.shape[:1].as_list() != [None]:
+            raise ValueError(
+                f"find-batch: the input '{spec.name}' of the model has a fixed batch (expected None as its first dimension, got "
+                f"{spec.shape.as_list()[0]}). Write None in inputs()."
+            )
+
+
+def _is_about_memory(error: BaseException) -> bool:
+    """Return whether memory has run out. TensorFlow's text may be in the cause of an explained error."""
+    if isinstance(error, (MemoryError, tf.errors.ResourceExhaustedError)):
+        return True
+    return any(find_out_of_memory(str(one)) is not None for one in (error, error.__cause__) if one)
