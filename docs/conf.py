@@ -65,7 +65,7 @@ nitpick_ignore_regex = [
     ("py:class", r"(tensorflow|keras|abc|collections|enum|logging|typing)\..*"),
     (
         "py:class",
-        r"(_frozen_importlib_external|multiprocessing|socketserver|threading|types)\..*",
+        r"(_frozen_importlib_external|http|multiprocessing|socketserver|threading|types)\..*",
     ),
     ("py:.*", r"tensorpack_lite\..*\.(_.*|T)"),  # private names and type variables
     ("py:exc", r"tf\.errors\..*"),
