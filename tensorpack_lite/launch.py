@@ -169,6 +169,7 @@ class _Launch:
                     **os.environ,
                     **_environment(rank, self._size, ports, rendezvous.port),
                     JOB_SECRET_VARIABLE: secret,
+                    "TENSORPACK_RANKS_RESTART": str(len(self._failures)),
                     "PYTHONUNBUFFERED": "1",
                 }
                 path = os.path.join(self._log_dir, f"rank-{rank}.log") if self._log_dir else None
