@@ -10,9 +10,10 @@ from fakes.engines import assert_equal_trainings, rank_environment
 from fakes.launching import TESTS
 
 PATIENT = {
-    "RAY_raylet_start_wait_time_s": "180",
+    "RAY_raylet_start_wait_time_s": "180",  # on a busy machine
     "RAY_gcs_server_request_timeout_seconds": "180",
-}  # on a busy machine
+    "RAY_TMPDIR": "/tmp",  # else Ray may write to the working directory
+}
 
 pytest.importorskip("ray", reason="tox -e clusters installs Ray")
 
