@@ -69,7 +69,7 @@ class PruneTrial(Callback):
             raise StopTraining("Optuna has pruned the trial")
 
 
-def train(trial, args) -> tuple:
+def run_trial(trial, args) -> tuple:
     """Train once with the hyperparameters of a trial. Return the last validation error, and whether it was pruned."""
     model = Model(
         rate=trial.suggest_float("rate", 1e-4, 1e-1, log=True),
@@ -105,7 +105,7 @@ def search(args) -> None:
     import optuna
 
     def objective(trial) -> float:
-        error, is_pruned = train(trial, args)
+        error, is_pruned = run_trial(trial, args)
         if is_pruned:
             raise optuna.TrialPruned
         return error

@@ -6,6 +6,7 @@ import re
 from types import SimpleNamespace
 
 import pytest
+from fakes.gpu_messages import read
 
 from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
@@ -24,8 +25,6 @@ from tensorpack_lite.train import (
 )
 from tensorpack_lite.utils import logger
 from tensorpack_lite.utils.notes import read_notes
-
-from .test_messages import read
 
 
 class Hungry(ModelDesc):

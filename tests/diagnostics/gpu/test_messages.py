@@ -7,13 +7,10 @@ the others have TensorFlow's formats, and were not recorded on a machine with a 
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from fakes.gpu_messages import FOLDER, read
 
 from tensorpack_lite.diagnostics.gpu.messages import explain_messages, find_out_of_memory
-
-FOLDER = Path(__file__).parents[2] / "data" / "gpu_messages"
 
 SENTENCES = {
     "cudnn_missing": ["cuDNN, which computes convolutions, cannot be used."],
@@ -51,10 +48,6 @@ MEMORY = {
         for kind in ("", "_listed")
     },
 }
-
-
-def read(name):
-    return (FOLDER / f"{name}.txt").read_text(encoding="utf-8")
 
 
 def test_all_recordings_are_listed():

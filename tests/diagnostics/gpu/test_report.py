@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 
 import pytest
+from fakes.gpu_messages import read
 
 from tensorpack_lite.cli.main import main
 from tensorpack_lite.diagnostics.gpu import report
 from tensorpack_lite.diagnostics.gpu.probe import probe
 from tensorpack_lite.diagnostics.gpu.report import make_gpu_report
 from tensorpack_lite.utils.gpu import count_gpus
-
-from .test_messages import read
 
 BUILD = {
     "cuda_version": "12.5.1",
