@@ -14,9 +14,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ..loop.callback import Callback, CallbackFactory, ProxyCallback
+from ..loop.callback import Callback
+from ..loop.callback_factory import CallbackFactory
 from ..loop.group import Callbacks
 from ..loop.hooks import CallbackToHook, HookToCallback
+from ..loop.proxy_callback import ProxyCallback
 from ..utils.old_names import old_name_finder, old_star_names
 from .best_saver import MaxSaver, MinSaver
 from .concurrency import StartProcOrThread

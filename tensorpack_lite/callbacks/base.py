@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from ..loop.callback import Callback, CallbackFactory, ProxyCallback
+from ..loop.callback import Callback
+from ..loop.callback_factory import CallbackFactory
+from ..loop.proxy_callback import ProxyCallback
 
 __all__ = ["Callback", "CallbackFactory", "ProxyCallback"]

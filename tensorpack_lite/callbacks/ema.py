@@ -8,7 +8,8 @@ from typing import Any, Iterator
 import numpy as np
 
 from ..compat import tfv1 as tf
-from ..loop.callback import Callback, ProxyCallback
+from ..loop.callback import Callback
+from ..loop.proxy_callback import ProxyCallback
 from ..tfutils.varmanip import SessionUpdate
 from ..utils import logger
 from ..utils.checks import check_fraction, check_type

@@ -10,7 +10,8 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Iterable, Iterator
 
-from ..loop.callback import Callback, CallbackFactory
+from ..loop.callback import Callback
+from ..loop.callback_factory import CallbackFactory
 from ..loop.group import Callbacks, innermost
 from .best_saver import MinSaver
 from .saver import ModelSaver

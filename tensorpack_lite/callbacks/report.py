@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
-from ..input_source.reset import ResetInput
+from ..input_source.reset import inputs_of
 from ..loop.callback import Callback
 from ..report.page import FILENAME, write_report
 from ..report.samples import FIRST_BATCH, sample_path, write_samples
@@ -61,7 +61,7 @@ class ReportWriter(Callback):
             )
 
     def _write_first_batch(self, directory: str) -> None:
-        flows = [reset.source.flow for reset in self.trainer.find_callbacks(ResetInput)]
+        flows = [source.flow for source in inputs_of(self.trainer)]
         batch = next((flow.first_datapoint() for flow in flows if flow.first_datapoint()), None)
         if batch is None:  # the data does not pass through Python
             return

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from ..compat import tfv1 as tf
-from ..loop.callback import Callback, ProxyCallback
+from ..loop.callback import Callback
+from ..loop.proxy_callback import ProxyCallback
 from ..utils.checks import check_at_least, check_callable
 
 __all__ = ["EnableCallbackIf", "PeriodicCallback", "PeriodicRunHooks", "PeriodicTrigger"]

@@ -110,6 +110,7 @@ class DataFlow(HasPosition, Metered, ABC):
     _observers: Sequence[Observer | None] = ()
 
     def __init_subclass__(cls, **kwargs: object) -> None:
+        """Connect old and new names, and let the observers see the passes and resets of each class, the user's included."""
         super().__init_subclass__(**kwargs)
         owner = _first_with(cls, "__iter__", "get_data")
         if "__iter__" not in owner.__dict__:

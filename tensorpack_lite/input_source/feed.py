@@ -9,7 +9,8 @@ import numpy as np
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow
 from ..dataflow.repeat import RepeatedData
-from ..loop.callback import Callback, CallbackFactory
+from ..loop.callback import Callback
+from ..loop.callback_factory import CallbackFactory
 from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..utils.checks import check_type
 from .base import InputSource

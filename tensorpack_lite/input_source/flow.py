@@ -37,7 +37,8 @@ class InputFlow:
         threads: meters of the input's own threads, from the graph to the data; None if nobody can see where it waits.
         no_position: why the data cannot return to a position; "" if there is nothing to return to. None: it can, or nothing is
             known.
-        is_staged: whether datapoints wait in a staging area after they were taken. They are counted when they are removed.
+        is_staged: whether datapoints wait in a staging area after they were taken. They are counted when they are removed, so
+            each removal must be one datapoint of the input inside.
     """
 
     def __init__(self, who: str) -> None:

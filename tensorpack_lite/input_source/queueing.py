@@ -8,7 +8,8 @@ from ..compat import TensorSpec
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow
 from ..dataflow.repeat import RepeatedData
-from ..loop.callback import Callback, CallbackFactory
+from ..loop.callback import Callback
+from ..loop.callback_factory import CallbackFactory
 from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..tfutils.summary import accumulate_op, add_moving_summary
 from ..utils import logger

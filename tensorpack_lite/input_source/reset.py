@@ -1,12 +1,13 @@
-"""The callback that resets an input."""
+"""The callback that resets an input, and by which the inputs of a trainer are found."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..loop.callback import CallbackFactory
+from ..loop.callback_factory import CallbackFactory
+from ..loop.trainer import LoopTrainer
 
-__all__ = ["ResetInput"]
+__all__ = ["ResetInput", "inputs_of"]
 
 
 class ResetInput(CallbackFactory):
@@ -28,3 +29,8 @@ class ResetInput(CallbackFactory):
 
     def __str__(self) -> str:
         return "CallbackFactory"  # its name in the checkpoints of version 0.1.0
+
+
+def inputs_of(trainer: LoopTrainer) -> list[Any]:
+    """Return the InputSources of the training steps, without those of inference."""
+    return [reset.source for reset in trainer.find_callbacks(ResetInput)]

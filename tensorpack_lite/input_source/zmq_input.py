@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Sequence
 
 from ..compat import tfv1 as tf
 from ..dataflow.remote import RemoteDataZMQ
-from ..loop.callback import Callback, CallbackFactory
+from ..loop.callback import Callback
+from ..loop.callback_factory import CallbackFactory
 from .queueing import QueueInput
 from .tfdata import TFDatasetInput
 

@@ -13,20 +13,22 @@ The moments of a training, in order:
                                              _after_epoch      (only fast work: the epoch's time includes it)
                                              _trigger_epoch -> _trigger
                                              _after_train      always, also after an error
+
+A new moment also needs a line in `ProxyCallback`, `Callbacks`, `EnableCallbackIf` and docs/callbacks.md. A training can only resume
+at the moments in `_IN_LOOP` of group.py.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple, Sequence
+from typing import Any, NamedTuple, Sequence
 
 from ..compat import tfv1 as tf
 from ..compat.value_names import explain_handles
 from ..tfutils.common import get_op_or_tensor_by_name
 from ..utils.arguments import ExplainsArguments
-from ..utils.errors import type_error
 from .trainer import LoopTrainer
 
-__all__ = ["Call", "Callback", "CallbackFactory", "ProxyCallback", "is_overridden", "to_run_args"]
+__all__ = ["Call", "Callback", "is_overridden", "to_run_args"]
 
 
 class Callback(ExplainsArguments):
@@ -242,134 +244,6 @@ class Call(NamedTuple):
 
     callback: Callback
     moment: str
-
-
-class ProxyCallback(Callback):
-    """
-    Base class of callbacks that wrap another callback. It forwards every moment.
-
-    Args:
-        cb: the inner callback; `chief_only` is copied from it.
-
-    Runs at: the moments of the inner callback.
-
-    Raises:
-        TypeError: `cb` is not a Callback.
-    """
-
-    def __init__(self, cb: Callback) -> None:
-        if not isinstance(cb, Callback):
-            raise type_error(type(self).__name__, "a Callback", cb)
-        self.chief_only = cb.chief_only
-        self.cb = cb
-
-    @property
-    def works_alone(self) -> bool:  # type: ignore[override]
-        """The inner callback's `works_alone`."""
-        return self.cb.works_alone
-
-    def setup_graph(self, trainer: LoopTrainer) -> None:
-        """Set up the inner callback, which opens its own name scope."""
-        self.trainer = trainer
-        self.graph = tf.get_default_graph()
-        with tf.name_scope(None):
-            self._setup_graph()
-
-    def _setup_graph(self) -> None:
-        self.cb.setup_graph(self.trainer)
-
-    def _before_train(self) -> None:
-        self.cb.before_train()
-
-    def _before_epoch(self) -> None:
-        self.cb.before_epoch()
-
-    def _before_run(
-        self, ctx: tf.train.SessionRunContext
-    ) -> tf.train.SessionRunArgs | Sequence[tf.Tensor | tf.Operation | str] | None:
-        return self.cb.before_run(ctx)
-
-    def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
-        self.cb.after_run(ctx, run_values)
-
-    def _trigger_step(self) -> None:
-        self.cb.trigger_step()
-
-    def _after_epoch(self) -> None:
-        self.cb.after_epoch()
-
-    def _trigger_epoch(self) -> None:
-        self.cb.trigger_epoch()
-
-    def _trigger(self) -> None:
-        self.cb.trigger()
-
-    def _after_train(self) -> None:
-        self.cb.after_train()
-
-    def background_error(self) -> BaseException | None:
-        """Return the inner callback's error."""
-        return self.cb.background_error()
-
-    def state_dict(self) -> dict[str, Any] | None:
-        """Return the inner callback's state."""
-        return self.cb.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the inner callback's state."""
-        self.cb.load_state_dict(state)
-
-    @property
-    def state_name(self) -> str:
-        """The name of this class, and the inner callback's."""
-        return f"{type(self).__name__}-{self.cb.state_name}"
-
-    def interrupt(self) -> None:
-        """Interrupt the inner callback."""
-        self.cb.interrupt()
-
-    def __str__(self) -> str:
-        return f"Proxy-{self.cb}"
-
-
-class CallbackFactory(Callback):
-    """
-    A callback made of functions.
-
-    Args:
-        setup_graph, before_train, trigger, after_train: functions that take this callback; None does nothing.
-
-    Runs at: the moments of the functions given.
-
-    Example:
-        >>> CallbackFactory(trigger=lambda self: print(self.trainer.monitors.get_latest("cost")))
-    """
-
-    def __init__(
-        self,
-        setup_graph: Callable[[CallbackFactory], object] | None = None,
-        before_train: Callable[[CallbackFactory], object] | None = None,
-        trigger: Callable[[CallbackFactory], object] | None = None,
-        after_train: Callable[[CallbackFactory], object] | None = None,
-    ) -> None:
-        self._functions = (setup_graph, before_train, trigger, after_train)
-
-    def _call(self, index: int) -> None:
-        function = self._functions[index]
-        if function is not None:
-            function(self)
-
-    def _setup_graph(self) -> None:
-        self._call(0)
-
-    def _before_train(self) -> None:
-        self._call(1)
-
-    def _trigger(self) -> None:
-        self._call(2)
-
-    def _after_train(self) -> None:
-        self._call(3)
 
 
 def to_run_args(fetches: object, who: str = "A callback") -> tf.train.SessionRunArgs:

@@ -8,8 +8,9 @@ from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 from ..compat import tfv1 as tf
 from ..utils import logger
 from ..utils.utils import humanize_time_delta
-from .callback import Call, Callback, ProxyCallback, is_overridden
+from .callback import Call, Callback, is_overridden
 from .hooks import CallbackToHook
+from .proxy_callback import ProxyCallback
 from .state import QUIET_ENDS
 from .trainer import LoopTrainer
 
@@ -76,8 +77,8 @@ class Callbacks(Callback):
                 cb.setup_graph(trainer)
 
     @property
-    def names_without_calls(self) -> list[str]:
-        """The names of callbacks that have nothing to do between `before_train` and `after_train`."""
+    def names_without_owed_calls(self) -> list[str]:
+        """The names of callbacks that have no call which a resumed training could owe them, because they override no moment of `_IN_LOOP`."""
         methods = [*_IN_LOOP, *(f"_{method}" for method in _IN_LOOP)]
         return [str(cb) for cb in self.cbs if not any(is_overridden(cb, method) for method in methods)]
 
@@ -191,7 +192,7 @@ class Callbacks(Callback):
             raise first_error
 
     def _calling(self, moment: str, first: int = 0) -> Iterator[Callback]:
-        """Iterate over the callbacks from the given position on, and set `current_call` for each."""
+        """Iterate over the callbacks from the given position on, and set `current_call` for each. Not to be nested: it forgets an outer call."""
         for cb in self.cbs[first:]:
             if self.check is not None and moment in _CHECKED:
                 self.current_call = None
@@ -201,7 +202,7 @@ class Callbacks(Callback):
         self.current_call = None  # after an error, `after_train` comes here
 
     def undo_call(self) -> None:
-        """Count the callback whose call was interrupted as not called. Call it after an error, before `after_train`."""
+        """Count the callback whose call a signal has interrupted as not called. Call it before `after_train`."""
         call, self.current_call = self.current_call, None
         if call is not None and call.moment == f"_{self.phase}":
             self.num_called -= 1

@@ -35,7 +35,7 @@ class HookedSession:
 
     A hook that has a method `complete_run(ctx, fetches)` gets a second call with the full fetch list if its
     `before_run` returned None. The result counts as if `before_run` had returned it. It is reused, without
-    another call, as long as all hooks request the same objects.
+    another call, as long as all hooks request the same objects; so it cannot count runs.
 
     Args:
         session: an open, initialized `tf.Session`.

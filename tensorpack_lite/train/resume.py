@@ -238,7 +238,7 @@ def find_place(loop: TrainLoop, callbacks: Callbacks, state: dict[str, Any] | No
 
 
 def _num_called(place: Place, callbacks: Callbacks) -> int | None:
-    return place.num_called_of([str(cb) for cb in callbacks.cbs], callbacks.names_without_calls)
+    return place.num_called_of([str(cb) for cb in callbacks.cbs], callbacks.names_without_owed_calls)
 
 
 def _complain_of_skipped(place: Place, callbacks: Callbacks, reason: str) -> None:

@@ -19,7 +19,8 @@ from tensorpack_lite.callbacks.param.statistic import StatMonitorParamSetter
 from tensorpack_lite.callbacks.saver import MaxSaver, MinSaver, ModelSaver
 from tensorpack_lite.callbacks.top_k import TopKSaver
 from tensorpack_lite.callbacks.trigger import EnableCallbackIf, PeriodicCallback, PeriodicTrigger
-from tensorpack_lite.loop.callback import Callback, CallbackFactory
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.loop.group import Callbacks
 from tensorpack_lite.train.config import TrainConfig
 from tensorpack_lite.train.interface import launch_train_with_config

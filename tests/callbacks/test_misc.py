@@ -12,7 +12,7 @@ from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks import misc
 from tensorpack_lite.callbacks.misc import EstimatedTimeLeft, InjectShell, SendStat
-from tensorpack_lite.loop.callback import CallbackFactory
+from tensorpack_lite.loop.callback_factory import CallbackFactory
 
 
 def put(name):

@@ -21,7 +21,8 @@ from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.input_source.tfdata import TFDatasetInput
-from tensorpack_lite.loop.callback import Callback, CallbackFactory
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.report.page import write_report
 from tensorpack_lite.report.samples import FIRST_BATCH, WORST, sample_path
 from tensorpack_lite.train.config import TrainConfig

@@ -16,7 +16,8 @@ from tensorpack_lite.callbacks.ema import EMAWeights, SwapEMAWeights
 from tensorpack_lite.callbacks.saver import ModelSaver
 from tensorpack_lite.callbacks.top_k import TopKSaver
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.loop.callback import Callback, CallbackFactory
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.tfutils.best_checkpoint import BestCheckpoint, find_best, list_best
 from tensorpack_lite.tfutils.sessinit import SaverRestore, SmartInit
 from tensorpack_lite.tfutils.varmanip import load_checkpoint_vars

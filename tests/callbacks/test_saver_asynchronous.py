@@ -14,7 +14,8 @@ from fakes.trainers import CountingTrainer, run
 from tensorpack_lite.callbacks.saver import MinSaver, ModelSaver
 from tensorpack_lite.callbacks.trigger import PeriodicTrigger
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.loop.callback import Callback, CallbackFactory
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.tfutils.checkpoint_state import read_state
 from tensorpack_lite.tfutils.varmanip import save_checkpoint_vars
 from tensorpack_lite.train.base import Trainer

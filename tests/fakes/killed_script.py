@@ -21,7 +21,7 @@ from tensorpack_lite.callbacks.monitor.json_file import JSONWriter
 from tensorpack_lite.callbacks.saver import MinSaver, ModelSaver
 from tensorpack_lite.callbacks.top_k import TopKSaver
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.loop.callback import CallbackFactory
+from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.tfutils.checkpoint_store import CheckpointStore
 from tensorpack_lite.train.config import AutoResumeTrainConfig
 from tensorpack_lite.utils import logger

@@ -20,7 +20,8 @@ from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.raw import DataFromGenerator
 from tensorpack_lite.input_source.feed import FeedInput
-from tensorpack_lite.loop.callback import Callback, CallbackFactory
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.train import ModelDesc
 from tensorpack_lite.train.collective import CollectiveTrainer
 from tensorpack_lite.train.horovod import HorovodTrainer

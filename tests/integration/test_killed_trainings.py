@@ -30,7 +30,7 @@ TWO_STARTS = """
     from fakes.trainers import CountingTrainer, run
     from tensorpack_lite.callbacks.saver import ModelSaver
     from tensorpack_lite.compat import tfv1 as tf
-    from tensorpack_lite.loop.callback import CallbackFactory
+    from tensorpack_lite.loop.callback_factory import CallbackFactory
     from tensorpack_lite.train.config import AutoResumeTrainConfig
     from tensorpack_lite.utils import logger
 

@@ -10,7 +10,9 @@ from fakes.recording import RecordingCallback
 
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop import callback as callback_module
-from tensorpack_lite.loop.callback import Callback, CallbackFactory, ProxyCallback
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.callback_factory import CallbackFactory
+from tensorpack_lite.loop.proxy_callback import ProxyCallback
 
 MOMENTS = [
     "before_train",

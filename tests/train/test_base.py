@@ -10,7 +10,8 @@ from fakes.recording import RecordingCallback
 
 from tensorpack_lite.callbacks.monitor.base import MonitorBase
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.loop.callback import Call, Callback, CallbackFactory
+from tensorpack_lite.loop.callback import Call, Callback
+from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.loop.group import Callbacks
 from tensorpack_lite.tfutils.common import get_global_step_var
 from tensorpack_lite.tfutils.sesscreate import NewSessionCreator, ReuseSessionCreator

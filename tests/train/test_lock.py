@@ -11,7 +11,7 @@ from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite import trainv1
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.loop.callback import CallbackFactory
+from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.tfutils.sessinit import DictRestore
 from tensorpack_lite.train.config import AutoResumeTrainConfig, TrainConfig
 from tensorpack_lite.train.interface import launch_train_with_config

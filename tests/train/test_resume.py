@@ -19,7 +19,8 @@ from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.dataflow.repeat import RepeatedData
 from tensorpack_lite.graph_builder.model_desc import ModelDesc
 from tensorpack_lite.input_source.feed import FeedInput
-from tensorpack_lite.loop.callback import Callback, CallbackFactory
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.tfutils.sessinit import ChainInit, DictRestore, SaverRestore
 from tensorpack_lite.train.config import AutoResumeTrainConfig
 from tensorpack_lite.train.interface import launch_train_with_config

@@ -22,7 +22,8 @@ from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.graph_builder.model_desc import ModelDesc
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import QueueInput
-from tensorpack_lite.loop.callback import Callback, CallbackFactory
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.loop.signals.preemption import Preempted
 from tensorpack_lite.loop.state import StopTraining
 from tensorpack_lite.models.batch_norm import BatchRenorm

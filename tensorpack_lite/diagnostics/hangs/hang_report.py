@@ -10,7 +10,7 @@ from ...callbacks.inference_runner import InferenceRunnerBase
 from ...dataflow.records import ENDED, STATE_WORDS, WAITS_FOR_ROOM
 from ...input_source.base import InputSource, ProxyInputSource
 from ...input_source.queueing import QueueInput
-from ...input_source.reset import ResetInput
+from ...input_source.reset import inputs_of
 from ...input_source.staging import StagingInput
 from ...loop.group import innermost
 from ...utils.frames import frames_of_threads
@@ -92,7 +92,7 @@ def _find_source(trainer: Any, stack: Sequence[Line]) -> InputSource | None:
     callback = None if call is None else innermost(call.callback)
     if isinstance(callback, InferenceRunnerBase):
         return callback._input_source
-    sources = [reset.source for reset in trainer.find_callbacks(ResetInput)]
+    sources = inputs_of(trainer)
     return sources[0] if len(sources) == 1 else None
 
 

@@ -13,8 +13,7 @@ from ...callbacks.monitor.monitors import Monitors
 from ...callbacks.param.setter import HyperParamSetter
 from ...callbacks.steps import MaintainStepCounter
 from ...compat import tensorflow
-from ...input_source.base import InputSource
-from ...input_source.reset import ResetInput
+from ...input_source.reset import ResetInput, inputs_of
 from ...loop.callback import Callback
 from ...loop.signals.preemption import Preempted
 from ...loop.state import Outcome
@@ -76,7 +75,7 @@ class ManifestWriter(Callback):
         parts = {
             "settings": lambda: describe(self._settings()),
             "initial values": lambda: describe(self._given()["session_init"]),
-            "data": lambda: [describe(source) for source in self._sources()],
+            "data": lambda: [describe(source) for source in inputs_of(self.trainer)],
             "schedules": lambda: [describe(cb) for cb in self._callbacks() if _is_schedule(cb)],
             "callbacks": lambda: [describe(cb) for cb in self._callbacks() if not _is_schedule(cb)],
             "seeds": lambda: {"fix_rng_seed": get_rng_seed(), "graph": self.graph.seed},
@@ -110,7 +109,9 @@ class ManifestWriter(Callback):
             self._before_train()
         if not self._manifest["resumptions"]:
             self._set_late_parts()
-            self._manifest["first datapoints"] = [one.flow.first_checksums() for one in self._sources()]
+            self._manifest["first datapoints"] = [
+                one.flow.first_checksums() for one in inputs_of(self.trainer)
+            ]
         monitors = self.trainer.monitors
         histories = {name: monitors.get_history(name) for name in monitors.scalar_names}
         self._manifest["statistics"] = {name: _summarize(history) for name, history in histories.items()}
@@ -141,9 +142,6 @@ class ManifestWriter(Callback):
         """Return the callbacks, without those that belong to an input or to each trainer."""
         found = [cb for cb in self.trainer.find_callbacks(Callback) if type(cb).__name__[0] != "_"]
         return [cb for cb in found if not isinstance(cb, _OF_EACH_TRAINING)]
-
-    def _sources(self) -> list[InputSource]:
-        return [reset.source for reset in self.trainer.find_callbacks(ResetInput)]
 
     def _settings(self) -> dict[str, Any]:
         trainer = self.trainer

@@ -17,10 +17,11 @@ from ...callbacks.inference_runner import InferenceRunnerBase
 from ...callbacks.saver import ModelSaver
 from ...callbacks.trigger import PeriodicCallback, PeriodicTrigger
 from ...compat import tfv1 as tf
-from ...loop.callback import Callback, ProxyCallback
+from ...loop.callback import Callback
 from ...loop.extension import Extension
 from ...loop.group import Callbacks
 from ...loop.place import Place
+from ...loop.proxy_callback import ProxyCallback
 from ...predict.base import OfflinePredictor
 from ...predict.config import PredictConfig
 from ...tfutils.checkpoint_state import STATE_SUFFIX, read_end, read_state

@@ -6,7 +6,7 @@ from threading import Timer
 from time import perf_counter
 from typing import Any
 
-from ...input_source.reset import ResetInput
+from ...input_source.reset import inputs_of
 from ...loop.callback import Callback
 from ...loop.session import HookedSession
 from ...utils import logger
@@ -57,7 +57,7 @@ class Speed(Callback):
         self._epoch_begin = self._epoch_seconds = 0.0
 
     def _before_train(self) -> None:
-        sources = [reset.source for reset in self.trainer.find_callbacks(ResetInput)]
+        sources = inputs_of(self.trainer)
         is_first = next(iter(self.trainer.find_callbacks(Speed)), self) is self
         if is_first and len(sources) == 1 and isinstance(self.trainer.hooked_sess, HookedSession):
             self._source = sources[0]

@@ -107,6 +107,7 @@ class InterruptWatch:
         return not self._left.is_set()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        """Call the handler of `Preemption` or of the user; where an error would do damage, only when the context is left."""
         if _makes_error(frame):
             self._deferred.append(number)
         else:

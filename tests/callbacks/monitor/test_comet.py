@@ -11,7 +11,7 @@ import pytest
 from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks.monitor.comet import CometMLMonitor
-from tensorpack_lite.loop.callback import CallbackFactory
+from tensorpack_lite.loop.callback_factory import CallbackFactory
 
 
 def test_what_it_sends(fresh_graph):

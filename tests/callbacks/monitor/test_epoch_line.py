@@ -15,7 +15,7 @@ from tensorpack_lite.callbacks.monitor.printer import ScalarPrinter
 from tensorpack_lite.callbacks.monitor.table import ScalarTable
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.launch import _PROGRESS
-from tensorpack_lite.loop.callback import CallbackFactory
+from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.utils import logger
 
 

@@ -10,7 +10,7 @@ from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks.monitor.event_file import TFEventWriter
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.loop.callback import CallbackFactory
+from tensorpack_lite.loop.callback_factory import CallbackFactory
 
 
 def event_files(directory):

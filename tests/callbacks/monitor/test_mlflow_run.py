@@ -12,7 +12,8 @@ from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks.monitor.mlflow_run import MLflowMonitor
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.loop.callback import Callback, CallbackFactory
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.loop.state import StopTraining
 
 

@@ -13,7 +13,8 @@ from tensorpack_lite.callbacks.monitor.monitors import Monitors
 from tensorpack_lite.callbacks.summary import MergeAllSummaries
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.input_source.queueing import QueueInput
-from tensorpack_lite.loop.callback import Callback, CallbackFactory
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.loop.state import StopTraining
 from tensorpack_lite.tfutils.summary import add_activation_summary
 from tensorpack_lite.train.multi_gpu import SyncMultiGPUTrainerReplicated

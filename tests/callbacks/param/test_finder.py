@@ -15,7 +15,7 @@ from tensorpack_lite.callbacks.param.setter import HyperParamSetterWithFunc
 from tensorpack_lite.callbacks.saver import ModelSaver
 from tensorpack_lite.callbacks.steps import ProgressBar
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.loop.callback import CallbackFactory
+from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.tfutils.varmanip import load_checkpoint_vars
 from tensorpack_lite.train.base import Trainer
 from tensorpack_lite.train.config import AutoResumeTrainConfig
