@@ -152,9 +152,15 @@ class InferenceRunnerBase(Callback):
     def _make_hooks(self, towers: list[TowerTensorHandle]) -> list[TowersHook]:
         """Return a hook for each inferencer, which evaluates its tensors in these towers."""
         return [
-            TowersHook(inf.on_fetches, [tower.get_tensors(inf.get_fetches()) for tower in towers])
+            TowersHook(inf.on_fetches, [self._find_tensors(inf, tower) for tower in towers])
             for inf in self.infs
         ]
+
+    def _find_tensors(self, inf: Any, tower: TowerTensorHandle) -> list[tf.Tensor]:
+        try:
+            return tower.get_tensors(inf.get_fetches())
+        except KeyError as error:
+            raise KeyError(f"{type(self).__name__}: {inf} asks for a tensor. {error.args[0]}") from None
 
     def _make_session(self, hooks: list[TowersHook]) -> HookedSession:
         all_hooks = [*hooks, *self._input_callbacks.get_hooks(), *self._extra_hooks]

@@ -160,6 +160,12 @@ class ModelSaver(Callback):
     def _after_train(self) -> None:
         self.wait()
 
+    @property
+    def latest(self) -> str | None:
+        """The path of the latest complete checkpoint in the directory, or None. Only the chief knows it, from `setup_graph` on."""
+        name = self._store.latest() if self._is_writer else None
+        return None if name is None else self._store.path(name)
+
     def wait(self, timeout: float | None = None) -> bool:
         """
         Wait until an asynchronous save is finished. With `busy="skip"`, call it before `trigger`, too, if you need this save.

@@ -26,6 +26,7 @@ Watch = Callable[[Dict[str, np.ndarray]], bool]
 _NUM_CHECKSUMS = 8
 _NUM_SAMPLES = 16
 _MAX_SAMPLE_BYTES = 4 << 20
+_BATCH_ADVICE = "The first axis, that of the batch, is missing: put BatchData around the DataFlow."
 _ADVICE = "Convert it in the DataFlow, e.g. with MapDataComponent, or change the model's inputs()."
 
 
@@ -65,6 +66,7 @@ class DatapointConverter:
                 spec.shape,
                 is_strict=True,
                 advice=_ADVICE,
+                batch_advice=_BATCH_ADVICE,
             )
             for index, spec in enumerate(signature)
         ]
@@ -82,7 +84,8 @@ class DatapointConverter:
         if len(datapoint) != len(self._converters):
             raise ValueError(
                 f"{self._who}: the number of components in a datapoint is wrong (expected {len(self._names)}: "
-                f"{', '.join(self._names)}, got {len(datapoint)}: {', '.join(map(describe_value, datapoint))})."
+                f"{', '.join(self._names)}, got {len(datapoint)}: {', '.join(map(describe_value, datapoint))}). "
+                "Select or add components in the DataFlow, e.g. with SelectComponent or MapData, or change the model's inputs()."
             )
         arrays = list(map(FeedConverter.convert, self._converters, datapoint))
         if len(self.first_checksums) < _NUM_CHECKSUMS:

@@ -25,6 +25,7 @@ class FeedConverter:
             conversions of NumPy's "same kind" (float64 to float32, int to float, bool to int) and integers
             that fit into a narrower integer type; other conversions, such as float to int, raise an error.
         advice: a sentence with the fix for a wrong dtype or shape.
+        batch_advice: that for a shape without the first axis; None means `advice`.
 
     Example:
         >>> converter = FeedConverter("FeedInput: component 0 'x'", tf.float32, [None], is_strict=True)
@@ -39,9 +40,10 @@ class FeedConverter:
         shape: tf.TensorShape | Sequence[int | None] | None,
         is_strict: bool = False,
         advice: str = "",
+        batch_advice: str | None = None,
     ) -> None:
         self._label = label
-        self._advice = advice
+        self._advice, self._batch_advice = advice, batch_advice
         self._is_strict = is_strict
         self._dtype = np.dtype(dtype.as_numpy_dtype)
         self._shape = tf.TensorShape(shape)
@@ -62,7 +64,9 @@ class FeedConverter:
         array = value if type(value) is np.ndarray and value.dtype == self._dtype else self._cast(value)
         if array.shape != self._good_shape:
             if not self._shape.is_compatible_with(array.shape):
-                raise ValueError(self._message("has the wrong shape", array))
+                lacks_axis = self._shape.ndims and self._shape[1:].is_compatible_with(array.shape)
+                advice = self._batch_advice if lacks_axis else None
+                raise ValueError(self._message("has the wrong shape", array, advice))
             self._good_shape = array.shape
         return array
 
@@ -98,9 +102,9 @@ class FeedConverter:
                 f"{describe_value(array)} with values from {low} to {high})."
             )
 
-    def _message(self, problem: str, value: object) -> str:
+    def _message(self, problem: str, value: object, advice: str | None = None) -> str:
         sentence = f"{self._label} {problem} (expected {self._expected}, got {describe_value(value)})."
-        return f"{sentence} {self._advice}".rstrip()
+        return f"{sentence} {self._advice if advice is None else advice}".rstrip()
 
 
 def describe_value(value: object) -> str:

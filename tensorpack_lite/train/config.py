@@ -220,7 +220,12 @@ class AutoResumeTrainConfig(TrainConfig):
                 )
         elif resumes_epoch and place is not None:
             self.starting_epoch = place.with_steps_per_epoch(self.steps_per_epoch).starting_epoch
-            logger.info(f"Resuming with epoch {self.starting_epoch}.")
+            if self.starting_epoch > self.max_epoch:
+                logger.warning(
+                    f"The training has ended: its checkpoint has all {self.max_epoch} epochs. To train longer, increase max_epoch."
+                )
+            else:
+                logger.info(f"Resuming with epoch {self.starting_epoch}.")
         elif resumes_epoch and found is not None:
             message = (
                 f"The epoch of checkpoint {found.path} is unknown: it has no {STATE_SUFFIX} file, and {JSONWriter.FILENAME} has no "

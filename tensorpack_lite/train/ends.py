@@ -45,6 +45,8 @@ def end_training(loop: TrainLoop, callbacks: Callbacks, session: HookedSession, 
     has_failed = loop.outcome in (Outcome.FAILED, Outcome.INTERRUPTED)
     try:
         callbacks.after_train()
+        if has_failed:
+            _name_checkpoints(callbacks)
     except BaseException:  # Callbacks has logged it; an error of the training itself is raised instead
         if not has_failed:
             raise
@@ -61,6 +63,12 @@ def _close(session: HookedSession, graph: tf.Graph, has_failed: bool) -> None:
         logger.exception("Closing the session failed too.")
     finally:
         private.unfinalize(graph)
+
+
+def _name_checkpoints(callbacks: Callbacks) -> None:
+    for path in (saver.latest for saver in find_savers(callbacks)):
+        if path is not None:
+            logger.info(f"The latest checkpoint is {path}. AutoResumeTrainConfig continues from it.")
 
 
 def _log_end(loop: TrainLoop) -> None:

@@ -200,3 +200,15 @@ class TestIterateNamed:
         source = Failing(DataFlowTerminated())
         with pytest.raises(DataFlowTerminated):
             list(iterate_named(source, "QueueInput", source))
+
+
+def test_missing_batch_axis():
+    """A datapoint without the first axis names BatchData; one with another wrong shape does not."""
+    convert = DatapointConverter("FeedInput", [TensorSpec([None, 8, 8], tf.float32, "image")])
+    with pytest.raises(
+        ValueError,
+        match=r"got float32 \(8, 8\)\)\. The first axis, that of the batch, is missing: put BatchData",
+    ):
+        convert([np.zeros([8, 8], "float32")])
+    with pytest.raises(ValueError, match=r"got float32 \(8, 7\)\)\. Convert it in the DataFlow"):
+        convert([np.zeros([8, 7], "float32")])

@@ -9,6 +9,7 @@ import pytest
 from fakes.quadratic import QuadraticTrainer
 from fakes.recording import RecordingCallback
 
+from tensorpack_lite.callbacks.saver import ModelSaver
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.state import Outcome, StopTraining
@@ -223,3 +224,18 @@ class TestEnds:
         reads = Reads()
         run(trainer, reads, RecordingCallback("a", "before_train", StopTraining()))
         assert (True, 0.0) == (reads.same, reads.value)
+
+
+class TestLatestCheckpoint:
+    @pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("mine")], ids=["Ctrl-C", "error"])
+    def test_named(self, trainer, run, log_dir, log_lines, error):
+        """After Ctrl-C or an error, the log names the latest checkpoint, from which the training can continue."""
+        run(trainer, ModelSaver(), RecordingCallback("a", "trigger_epoch", error))
+        (line,) = [line for line in log_lines if "latest checkpoint" in line]
+        assert line.endswith(f"model-{trainer.global_step}. AutoResumeTrainConfig continues from it.")
+        assert trainer.global_step
+
+    def test_none(self, trainer, run, log_dir, log_lines):
+        """Without a checkpoint, or at a quiet end, no line names one."""
+        run(trainer, ModelSaver(), RecordingCallback("a", "trigger_step", ValueError("mine")))
+        assert [] == [line for line in log_lines if "latest checkpoint" in line]

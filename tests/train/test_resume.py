@@ -189,11 +189,15 @@ class TestStartedAgain:
         train(epochs=2)
         assert wanted == (train(epochs=4).tallies, rows())
 
-    def test_with_the_same_max_epoch(self, log_dir):
-        """A finished training that is started again runs no step and leaves the rows unchanged."""
+    def test_with_the_same_max_epoch(self, log_dir, log_lines):
+        """A finished training that is started again runs no step, leaves the rows unchanged, and says so."""
         train()
         before = rows()
         trainer = train()
+        assert (
+            "The training has ended: its checkpoint has all 3 epochs. To train longer, increase max_epoch."
+            in log_lines
+        )
         assert (12, 3) == (trainer.global_step, trainer.epoch_num)
         assert before == rows()
 

@@ -67,8 +67,8 @@ class HyperParamSetter(Callback):
             return value
         if self.epoch_num != self._last_logged_epoch:
             self._last_logged_epoch = self.epoch_num
-            before = "" if self._last_value is None else f"from {self._last_value} "
-            change = f"{self.param.readable_name} changes {before}to {value}"
+            before = "" if self._last_value is None else f"from {_shortened(self._last_value)} "
+            change = f"{self.param.readable_name} changes {before}to {_shortened(value)}"
             logger.info(f"{self}: at global_step={self.global_step}, {change}.")
         self._last_value = value
         return value
@@ -264,3 +264,8 @@ class HumanHyperParamSetter(HyperParamSetter):
             problem = f"cannot read '{self.param.readable_name}' from '{path}' ({error!r})"
             logger.warning(f"HumanHyperParamSetter: {problem}. Each line must be name:value.")
             return None
+
+
+def _shortened(value: Any) -> Any:
+    """Return a number with six digits, for the log."""
+    return float(f"{value:.6g}") if isinstance(value, float) else value

@@ -19,7 +19,7 @@ from ..data_check.stage_speed import walk
 from .graph_view import remark_on
 from .training import ExaminedTraining, find_dataflow
 
-__all__ = ["length_of_epoch", "order_of_savers", "parameter_without_effect"]
+__all__ = ["length_of_epoch", "order_of_savers", "parameter_without_effect", "samples_left_out"]
 
 _PACKAGE = __name__.split(".")[0]
 
@@ -153,3 +153,29 @@ def _large_buffer(training: ExaminedTraining, stage: LocallyShuffleData) -> Iter
         passes = f"{stage.buffer_size / length:.1f} passes of {length} datapoints"
         text = f"its buffer of {stage.buffer_size} is filled with {passes} before the first step."
         yield Remark("G15", type(stage).__name__, text, f"Use buffer_size={length} at most.")
+
+
+def samples_left_out(training: ExaminedTraining) -> Iterator[Remark]:
+    """
+    G18: validation leaves out samples, because the last batch would be smaller than the others.
+
+    Why: BatchData drops an incomplete batch, which suits training, where the next pass has another order. In validation, the same
+    samples are left out each time.
+
+    Silent if the model needs batches of one size, or if the runner evaluates only a part of the data.
+
+    Source: a new user's validation of 50 of 60 images.
+    """
+    if any(spec.shape.ndims and spec.shape[:1].as_list() != [None] for spec in training.signature):
+        return
+    for runner in training.runners:
+        flow = find_dataflow(runner.input_source)
+        for stage in () if flow is None or runner.max_datapoints is not None else walk(flow):
+            length = (
+                training.length_of(stage.ds) if type(stage) is BatchData and not stage.remainder else None
+            )
+            left_out = length % stage.batch_size if length else 0
+            if left_out:
+                text = f"validation leaves out {left_out} of {length} samples, because the last batch would be smaller."
+                advice = f"Use BatchData(ds, {stage.batch_size}, remainder=True)."
+                yield Remark("G18", runner.input_source.__class__.__name__, text, advice)

@@ -30,6 +30,7 @@ GRAPH_RULES: list[Rule] = [
     variable_rules.random_state_not_saved,
     callback_rules.order_of_savers,
     callback_rules.length_of_epoch,
+    callback_rules.samples_left_out,
 ]
 
 RULE_IDS = (
@@ -50,6 +51,7 @@ RULE_IDS = (
         "G15",
         "G16",
         "G17",
+        "G18",
     ),
     *("D01", "D02", "D03", "D04", "T01", "T02"),
 )

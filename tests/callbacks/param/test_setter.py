@@ -124,10 +124,10 @@ class TestHyperParamSetter:
             HyperParamSetterWithFunc(0.1, lambda e, v: v)
 
     def test_a_change_is_logged_once_an_epoch(self, rate, log_lines):
-        """Two changes within an epoch are logged as one line, no change as none."""
+        """Two changes within an epoch are logged as one line with rounded numbers, no change as none."""
 
         class Setter(HyperParamSetter):
-            values = iter([2.0, 2.0, 3.0, 4.0])
+            values = iter([2.0, 2.0, 0.0025000000000000014, 4.0])
 
             def _get_value_to_set(self):
                 return next(self.values)
@@ -142,7 +142,7 @@ class TestHyperParamSetter:
 
         assert [
             "Setter: at global_step=0, rate changes to 2.0.",
-            "Setter: at global_step=2, rate changes from 2.0 to 3.0.",
+            "Setter: at global_step=2, rate changes from 2.0 to 0.0025.",
         ] == [line for line in log_lines if line.startswith("Setter:")]
 
 
