@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import socket
 import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -47,6 +48,18 @@ def on_two_ranks(function):
 def status(kind, step, where):
     """Return the status of a rank whose data has not ended."""
     return {"kind": kind, "step": step, "where": where, "has_data": True}
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "node0"])
+def test_the_machine(host):
+    """The status of a rank has the name of its machine, unless all ranks meet on the loopback interface."""
+    watch = RankWatch(0, 1, (host, free_ports(1)[0]), 10.0)
+    try:
+        assert ({} if host == "127.0.0.1" else {"host": socket.gethostname()}) == {
+            name: value for name, value in watch._where().items() if name == "host"
+        }
+    finally:
+        watch.channel.close()
 
 
 class Asks(Callback):
