@@ -21,9 +21,10 @@ def python_command(directory, kind="own", *fault):
 
 
 def rank_environment(**more):
-    """Return the environment of ranks: without the variables of the launcher of the tests, with others."""
+    """Return the environment of ranks: without the variables of the launcher of the tests, with others, and with a long time limit."""
     prefixes = ("SLURM_", "OMPI_", "PMI", "TORCHELASTIC_", "TENSORPACK_RANK", "TF_CONFIG")
-    return {**{k: v for k, v in environment().items() if not k.startswith(prefixes)}, **more}
+    inherited = {k: v for k, v in environment(TIME_LIMIT="600").items() if not k.startswith(prefixes)}
+    return {**inherited, **more}
 
 
 def results(directory):
