@@ -125,6 +125,27 @@ def test_a_lost_link(machines, tmp_path):
     assert "silent" in outputs[1]
 
 
+def test_a_full_disk(machines, tmp_path):
+    """If the disk of rank 0 is full, rank 0 ends with the error at the next save, and the other rank because of rank 0."""
+    log, memory = tmp_path / "log", ("-t", "tmpfs", "-o", "size=4m", "tmpfs")
+    log.mkdir()
+    assert 0 == machines[0].run("mount", *memory, log).returncode
+    try:
+        ranks = Ranks(machines, tmp_path, "node1:2222", STEP_SECONDS="1").start(2, "own", 0, 1)
+        deadline = time.monotonic() + PATIENCE
+        while not (tmp_path / "rank-1.txt").exists():
+            assert time.monotonic() < deadline, ranks.wait()
+            time.sleep(0.05)
+        assert "No space left" in machines[0].run("sh", "-c", f"cat /dev/zero > {log}/filler").stdout
+        codes, outputs = ranks.wait()
+    finally:
+        machines[0].run("umount", "-l", log)
+    assert [1, 128] == codes, outputs
+    assert "OSError" in outputs[0]
+    assert "Rank 0 failed after step" in outputs[1]
+    assert "No space left on device" in outputs[1]
+
+
 def test_two_jobs_with_the_same_ports(machines, tmp_path):
     """Two jobs that meet at the same ports of one machine, without secrets, both end as if they were alone."""
     jobs = []

@@ -14,19 +14,17 @@ from fakes.engines import assert_equal_trainings, python_command, rank_environme
 from fakes.launching import TESTS
 from fakes.patience import PATIENCE
 
-PORTS = (
-    3000,
-    3001,
-    3002,
-)  # TensorFlow's servers of rank 0 and 1, and the channel: the next port after that of rank 0
+# of TensorFlow's servers of rank 0 and 1, and of the channel, which takes the next one after that of rank 0
+PORTS = (3000, 3001, 3002)
+SECRET = "0123456789abcdef0123456789abcdef"
 CLUSTER = {"worker": ["w0:3000", "w1:3001"]}
 
 
 @contextmanager
-def proxied(machines, delay_ms=0, loss=0.0):
-    """Start a proxy on the third machine, which the others take for each other, and yield its process."""
+def proxied(machines, delay_ms=0, loss=0.0, blocked=None):
+    """Start a proxy on the third machine, which the others take for each other, and yield its process. It may refuse a port."""
     real = [machines[0], machines[1], machines[0]]
-    routes = [f"{port}={machine.address}:{port}" for port, machine in zip(PORTS, real)]
+    routes = [f"{port}={machine.address}:{port}" for port, machine in zip(PORTS, real) if port != blocked]
     command = [sys.executable, TESTS / "fakes" / "proxy.py", delay_ms, loss, *routes]
     with ExitStack() as stack:
         for own, other in ((0, 1), (1, 0)):
@@ -39,14 +37,12 @@ def proxied(machines, delay_ms=0, loss=0.0):
         yield proxy
 
 
-def start(machines, directory, *arguments):
+def start(machines, directory, *arguments, **more):
     """Start both ranks, and return their processes and the files with their output."""
     started = []
     for rank in range(2):
         config = json.dumps({"cluster": CLUSTER, "task": {"type": "worker", "index": rank}})
-        environment = rank_environment(
-            TF_CONFIG=config, TENSORPACK_LITE_SECRET="0123456789abcdef0123456789abcdef"
-        )
+        environment = rank_environment(TF_CONFIG=config, TENSORPACK_LITE_SECRET=SECRET, **more)
         path = directory / f"output-{rank}.txt"
         with path.open("w") as file:
             command = f"exec {python_command(directory, *arguments)}"
@@ -75,6 +71,26 @@ def test_a_slow_network(machines, launched, tmp_path, delay_ms, loss):
     assert_equal_trainings(launched(2), tmp_path, 2)
     addresses = f"from {machines[2].address}, and its own address is {machines[1].address}"
     assert f"Rank 1 connects {addresses}: the network translates addresses" in outputs[0]
+
+
+def test_a_blocked_channel(machines, tmp_path):
+    """If the port of the channel is blocked, both ranks end after the time limit, and name the port and the variable that chooses another one."""
+    with proxied(machines, blocked=3002):
+        codes, outputs = wait(start(machines, tmp_path, TIME_LIMIT="45"))
+    assert [128, 128] == codes, outputs
+    assert "Rank 1 of 2 (w1) did not connect within 45 s" in outputs[0]
+    assert "can it reach port 3002 of rank 0's machine" in outputs[0]
+    assert "Rank 1 could not reach rank 0 at w0:3002" in outputs[1]
+    assert all("TENSORPACK_RANKS_ADDRESS or TENSORPACK_RANKS_PORTS" in output for output in outputs)
+
+
+def test_a_blocked_server(machines, tmp_path):
+    """If the port of a TensorFlow server is blocked, all ranks end before the first step with a message that names the port."""
+    with proxied(machines, blocked=3001):
+        codes, outputs = wait(start(machines, tmp_path))
+    assert [128, 128] == codes, outputs
+    assert all("Rank 0 cannot reach rank 1 at w1:3001" in output for output in outputs)
+    assert not (tmp_path / "rank-0.txt").exists()
 
 
 def test_connections_that_are_reset(machines, tmp_path):

@@ -15,9 +15,9 @@ SCRIPT = str(TESTS / "fakes" / "exact_ranks.py")
 NUM_STEPS = 30  # of the script
 
 
-def python_command(directory, kind="own", *fault):
+def python_command(directory, kind="own", *fault, engine="collective"):
     """Return the command of a rank as one string, for scripts of schedulers."""
-    return " ".join(map(str, [sys.executable, "-W", "ignore", SCRIPT, "collective", directory, kind, *fault]))
+    return " ".join(map(str, [sys.executable, "-W", "ignore", SCRIPT, engine, directory, kind, *fault]))
 
 
 def rank_environment(**more):
