@@ -23,6 +23,7 @@ from ..ranks.authentication import Credentials
 from ..ranks.channel import RankChannel
 from ..ranks.connecting import RankError
 from ..ranks.loopback import is_loopback
+from ..tfutils.checkpoint_reader import reason_of
 from ..tfutils.graph_description import describe_operations
 from ..utils import logger
 from .base import Trainer
@@ -192,7 +193,8 @@ class RankWatch:
             failure = str(error)
             if not isinstance(error, RankError):
                 lines = [line for line in failure.splitlines() if line.strip()] or [""]
-                failure = f"Rank {self.rank} failed after step {self._step}, {place}: {type(error).__name__}: {lines[0][:_MAX_CHARACTERS]}"
+                reason = reason_of(error) if isinstance(error, tf.errors.OpError) else lines[0]
+                failure = f"Rank {self.rank} failed after step {self._step}, {place}: {type(error).__name__}: {reason[:_MAX_CHARACTERS]}"
             self.channel.fail(failure)
         self._leave()
 

@@ -7,6 +7,7 @@ import socket
 import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 from fakes.models import Mean, threes
@@ -60,6 +61,21 @@ def test_the_machine(host):
         }
     finally:
         watch.channel.close()
+
+
+def test_the_reason_of_an_error_of_the_engine():
+    """The other ranks are told the reason of an error of TensorFlow, not the line before it about the graph."""
+    message = "Graph execution error:\n\nDetected at node 'div'\nNode: 'div'\nFrom /job:worker/replica:0/task:1:\nx: division by zero"
+
+    def fail(watch):
+        if watch.rank == 1:
+            with suppress(tf.errors.InvalidArgumentError), watch.reporting(None, "training"):
+                raise tf.errors.InvalidArgumentError(None, None, message)
+        else:
+            watch.channel.all_gather("a value", 0)
+
+    told = on_two_ranks(fail)
+    assert ["Rank 1 failed after step 0, training: InvalidArgumentError: x: division by zero", None] == told
 
 
 class Asks(Callback):
