@@ -69,7 +69,10 @@ def start_by_hand(size, command, environment, machines=()):
             "stdout": subprocess.PIPE,
             "stderr": subprocess.STDOUT,
         }
+        # a session of its own, as the launcher starts it: Linux shares the cores among sessions
         started.append(
-            machines[rank].start(*command, **options) if machines else subprocess.Popen(command, **options)
+            machines[rank].start(*command, **options)
+            if machines
+            else subprocess.Popen(command, start_new_session=True, **options)
         )
     return started

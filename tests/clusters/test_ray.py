@@ -12,6 +12,8 @@ from fakes.patience import PATIENCE
 
 PATIENT = {
     # on a busy machine
+    "RAY_agent_register_timeout_ms": "600000",
+    "RAY_health_check_timeout_ms": "600000",
     "RAY_raylet_start_wait_time_s": "600",
     "RAY_worker_register_timeout_seconds": "600",
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "600",
