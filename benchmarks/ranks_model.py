@@ -218,11 +218,11 @@ def main() -> None:
     parser.add_argument("--bandwidth", type=float, default=400, help="MB/s between two ranks")
     parser.add_argument("--fp16", action="store_true", help="gradients travel as float16")
     parser.add_argument("--disk", type=float, default=200, help="MB/s that the chief writes")
-    parser.add_argument("--beat", type=float, default=20, help="microseconds, from --measure-channel")
-    parser.add_argument("--greeting", type=float, default=0.7, help="milliseconds, from --measure-channel")
+    parser.add_argument("--beat", type=float, default=25, help="microseconds, from --measure-channel")
+    parser.add_argument("--greeting", type=float, default=0.2, help="milliseconds, from --measure-channel")
     parser.add_argument("--state", type=float, default=27, help="kB of a rank's state in a checkpoint")
-    parser.add_argument("--gather", type=float, default=10, help="milliseconds a MB, from --measure-channel")
-    parser.add_argument("--scatter", type=float, default=10, help="milliseconds a MB, from --measure-channel")
+    parser.add_argument("--gather", type=float, default=11, help="milliseconds a MB, from --measure-channel")
+    parser.add_argument("--scatter", type=float, default=12, help="milliseconds a MB, from --measure-channel")
     parser.add_argument(
         "--measure-channel", type=int, nargs="*", metavar="RANKS", help="default: 8 64 256 1000"
     )
