@@ -1,7 +1,7 @@
 """
 Scaling to two processes on two cores: images per second, and seconds from launch to the first step.
 
-    python benchmarks/scaling.py [--repetitions 5] [--batch 64] [--steps 8] [--only speed|start|ring]
+    python benchmarks/scaling.py [--repetitions 5] [--batch 64] [--steps 8] [--only speed|start|ring] [--machines]
 
 The model is a convnet of 1.1 M weights on 32x32 images. Each rank is bound to one core (sched_setaffinity) and has one thread per
 pool, and so has the single process with which ranks are compared. "share nothing" runs two independent processes, which
@@ -16,6 +16,7 @@ are omitted if Horovod is not installed. Every result comes from newly started p
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import json
 import os
@@ -24,8 +25,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
+from _machines import start_by_hand, two_machines
 from _measure import machine, measure, print_table, time_calls
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,8 +47,9 @@ RINGS = {
 # In each rank ------------------------------------------------------------------------------------------------------------
 def rank_of_this_process() -> int:
     """Return the rank that the launcher set, or 0."""
-    task = json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {})
-    return int(task.get("index", 0))
+    from tensorpack_lite.utils.own_rank import given_rank
+
+    return given_rank() or 0
 
 
 def net(image, label):
@@ -217,8 +221,19 @@ def work(options) -> None:
 
 
 # In the process that measures ----------------------------------------------------------------------------------------------
-def run_ranks(size, worker, options, pin=True, epochs=2, steps=None, batch=None):
-    """Run ranks. Return the time of launch and the results of each rank."""
+def start_with_launcher(size, command, environment):
+    """Start ranks with the launcher; one rank without. Return the process in a list."""
+    python, *script = command
+    launcher = [] if size == 1 else ["-m", "tensorpack_lite.launch", "-n", str(size)]
+    return [
+        subprocess.Popen(
+            [python, *launcher, *script], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+    ]
+
+
+def run_ranks(size, worker, options, pin=True, epochs=2, steps=None, batch=None, start=start_with_launcher):
+    """Run ranks, which `start(size, command, environment)` starts. Return the time of launch and the results of each rank."""
     with tempfile.TemporaryDirectory() as directory:
         script = [__file__, "--worker", worker, "--out", directory, "--batch", str(batch or options.batch)]
         script += [
@@ -228,7 +243,6 @@ def run_ranks(size, worker, options, pin=True, epochs=2, steps=None, batch=None)
             str(epochs),
             *(["--pin"] if pin else []),
         ]
-        launcher = [] if size == 1 else ["-m", "tensorpack_lite.launch", "-n", str(size)]
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
@@ -236,15 +250,11 @@ def run_ranks(size, worker, options, pin=True, epochs=2, steps=None, batch=None)
         }
         environment.pop("TF_CONFIG", None)
         launched = time.time()
-        ended = subprocess.run(
-            [sys.executable, *launcher, *script],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
-        if ended.returncode:
-            raise RuntimeError(f"{worker}, {size} ranks:\n{ended.stdout.decode()[-3000:]}")
+        processes = start(size, [sys.executable, *script], environment)
+        outputs = [process.communicate()[0] for process in processes]
+        if any(process.returncode for process in processes):
+            told = b"".join(outputs).decode()
+            raise RuntimeError(f"{worker}, {size} ranks:\n{told[-3000:]}")
         files = sorted(Path(directory).glob("rank-*.json"))
         assert size == len(files)
         return launched, [json.loads(file.read_text(encoding="utf-8")) for file in files]
@@ -261,11 +271,11 @@ def images_per_second(size, worker, options, spent):
     return run_once
 
 
-def seconds_to_first_step(size, worker, options):
+def seconds_to_first_step(size, worker, options, start=start_with_launcher):
     """Return the seconds to the first step of the last rank."""
 
     def run_once():
-        launched, found = run_ranks(size, worker, options, pin=False, epochs=1, steps=1, batch=START_BATCH)
+        launched, found = run_ranks(size, worker, options, False, 1, 1, START_BATCH, start)
         return max(each["first_step"] for each in found) - launched
 
     return run_once
@@ -275,10 +285,13 @@ def print_ring(engine, options) -> None:
     """Print a row for each number of bytes."""
     figures: dict = {name: [] for name in RINGS}
     for _ in range(options.repetitions):
-        _, found = run_ranks(2, f"{engine} ring", options, pin=False)
+        with two_machines() if options.machines else nullcontext() as machines:
+            start = functools.partial(start_by_hand, machines=machines) if machines else start_with_launcher
+            _, found = run_ranks(2, f"{engine} ring", options, pin=False, start=start)
         for name, values in figures.items():
             values.append(max(each[name] for each in found))
-    print(f"\nAll-reduce between two ranks, {engine}  [{machine()}]")
+    where = "on two machines in network namespaces" if options.machines else "on one machine"
+    print(f"\nAll-reduce between two ranks {where}, {engine}  [{machine()}]")
     print(f"{'bytes':>14}  {'median':>10} {'min':>10} {'max':>10}  ms")
     for name, values in figures.items():
         print(f"{name:>14}  {statistics.median(values):10.3f} {min(values):10.3f} {max(values):10.3f}")
@@ -291,6 +304,11 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--only", choices=["speed", "start", "ring"])
+    parser.add_argument(
+        "--machines",
+        action="store_true",
+        help="the ring between two network namespaces, not over loopback; needs root",
+    )
     parser.add_argument("--no-horovod", action="store_true", help="leave it out, where it is installed")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--out", help=argparse.SUPPRESS)
@@ -301,10 +319,8 @@ def main() -> None:
     if options.worker:
         work(options)
         return
-    engines = [
-        "collective",
-        *(["horovod"] if importlib.util.find_spec("horovod") and not options.no_horovod else []),
-    ]
+    has_horovod = importlib.util.find_spec("horovod") and not options.no_horovod and not options.machines
+    engines = ["collective", *(["horovod"] if has_horovod else [])]
     if options.only in (None, "speed"):
         one, two = "one process", "two that share nothing"
         candidates = {one: (1, "alone"), two: (2, "alone")}

@@ -22,7 +22,7 @@ import hmac
 import secrets
 import socket
 import time
-from typing import Iterable
+from typing import Iterable, Sequence
 
 from ..utils.secret import find_job_secret
 from .loopback import is_loopback
@@ -62,19 +62,25 @@ class Credentials:
         hosts: names or addresses of the machines of the cluster; used only without a secret.
         job: the name of the job, which differs from those of other jobs.
         variables: the variables that tell ranks their numbers, in words; for error messages.
+        rank_hosts: for each rank the name of its machine, for error messages; empty if they are not known.
 
     Attributes:
         secret: the secret, as bytes.
         key: the key with which ranks of this job authenticate each other.
-        variables: as given.
+        variables, rank_hosts: as given.
     """
 
     def __init__(
-        self, secret: str, hosts: Iterable[str] = (), job: str = "", variables: str = "TF_CONFIG"
+        self,
+        secret: str,
+        hosts: Iterable[str] = (),
+        job: str = "",
+        variables: str = "TF_CONFIG",
+        rank_hosts: Sequence[str] = (),
     ) -> None:
         self.secret = secret.encode("utf-8")
         self.key = hmac.new(self.secret, job.encode("utf-8", "surrogateescape"), hashlib.sha256).digest()
-        self.variables = variables
+        self.variables, self.rank_hosts = variables, rank_hosts
         self._hosts = list(dict.fromkeys(host for host in hosts if not is_loopback(host)))
         self._addresses: set[str] = set()
         self._resolved_at = float("-inf")
@@ -178,7 +184,8 @@ def authenticate(connection: socket.socket, key: bytes, seconds: float = GREETIN
     theirs, _, proof = _read_line(connection, deadline).partition(b" ")
     if not hmac.compare_digest(_prove(key, b"hub", challenge, theirs), proof):
         raise AuthenticationError(
-            "the other end did not prove that it knows the secret of this rank, and that it belongs to this attempt of this job"
+            "the other end did not prove that it knows the secret of this rank: it has another one, or belongs to another job or to "
+            "another attempt of this job"
         )
     connection.sendall(_prove(key, b"rank", challenge, theirs) + b"\n")
 

@@ -14,7 +14,7 @@ from typing import Any, Callable, Sequence
 from ..utils import logger
 from .authentication import Credentials
 from .connecting import RankError, connect, listen, round_trip
-from .diagnosis import describe, describe_silence, interval_seconds
+from .diagnosis import describe, describe_loss, describe_silence, interval_seconds
 from .exit_code import FOLLOWED
 from .gathers import ALL, CHIEF, EACH
 from .hub import ANSWER_SECONDS, MAX_CHARACTERS, RankHub
@@ -321,15 +321,16 @@ class RankChannel:
     def _read_from_hub(self) -> None:
         lines = Lines(self.size * (self._max_line + 1))  # the hub sends the values of all ranks in one line
         while not self.is_closed and self.failure is None:
+            cause = ""
             try:
                 data = self._socket.recv(1 << 16)
             except socket.timeout:
                 continue
-            except OSError:
-                data = b""
+            except OSError as error:
+                data, cause = b"", describe_loss(error)
             if not data:
                 if not self.is_closed:
-                    self._lose_chief(f"died without reporting an error, {describe(self._chief)}.")
+                    self._lose_chief(f"died without reporting an error, {describe(self._chief)}.{cause}")
                 return
             self._heard = time.monotonic()
             try:

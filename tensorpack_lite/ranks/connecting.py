@@ -209,7 +209,8 @@ def _describe(host: str, ports: Sequence[int]) -> str:
 def _say_hello(connection: socket.socket, rank: int, size: int, time_limit: float) -> socket.socket:
     try:
         connection.settimeout(time_limit)
-        connection.sendall(pack({"type": "hello", "rank": rank, "size": size}))
+        own = plain_host(connection.getsockname())
+        connection.sendall(pack({"type": "hello", "rank": rank, "size": size, "address": own}))
         # The hub of an earlier training, which is about to end, closes the connection without an answer.
         if not connection.recv(1, socket.MSG_PEEK):
             raise ConnectionResetError("the connection was closed")

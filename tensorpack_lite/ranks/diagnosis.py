@@ -8,6 +8,7 @@ from typing import Any, Collection, Iterable
 __all__ = [
     "RankState",
     "describe",
+    "describe_loss",
     "describe_silence",
     "find_failure",
     "interval_seconds",
@@ -30,7 +31,13 @@ def still_seconds(size: int) -> float:
 
 def describe(status: dict[str, Any]) -> str:
     """Return where a rank was last seen, in words."""
-    return f"last seen after step {status.get('step', 0)}, {status.get('where', 'at its start')}"
+    machine = f" on {status['host']}" if "host" in status else ""
+    return f"last seen{machine} after step {status.get('step', 0)}, {status.get('where', 'at its start')}"
+
+
+def describe_loss(error: OSError) -> str:
+    """Return a sentence about the error with which a connection ended. A process that is killed may cause it, too."""
+    return f" The connection ended with '{error.strerror}'; the network may have closed it."
 
 
 def describe_silence(status: dict[str, Any], limit: float) -> str:
@@ -46,7 +53,7 @@ class RankState:
         number: the number of the rank.
 
     Attributes:
-        status: its last status message; see the argument `where` of `RankChannel`.
+        status: its last status message; see the argument `where` of `RankChannel`. It may have the name of the rank's machine, `host`.
         heard: when the rank last sent anything, on the monotonic clock.
         since: when the rank last moved: its kind of work or its step changed, or it started a gather.
         has_left: whether it has said goodbye or is lost.

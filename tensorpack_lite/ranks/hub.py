@@ -15,7 +15,7 @@ from ..utils import logger
 from ..utils.notes import write_note
 from .authentication import MAX_GREETING_BYTES, Credentials, Stranger
 from .connecting import plain_host
-from .diagnosis import RankState, describe, find_failure, interval_seconds, still_seconds
+from .diagnosis import RankState, describe, describe_loss, find_failure, interval_seconds, still_seconds
 from .gathers import Gathers
 from .messages import Lines, max_line_bytes, pack, parse
 
@@ -27,6 +27,7 @@ ANSWER_SECONDS = 4.0
 MAX_CHARACTERS = 20_000
 """Length of the longest answer that counts; the rest is cut off."""
 
+_MAX_NAMED = 16  # ranks in a message
 _MAX_STRANGERS = 256  # connections at a time that have yet to prove that they belong to the job
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
@@ -79,6 +80,7 @@ class RankHub(threading.Thread):
     ) -> None:
         super().__init__(name="RankHub", daemon=True)
         self._listener, self._size, self._limit = listener, size, time_limit
+        self._port = listener.getsockname()[1]
         self._credentials, self._max_line = credentials, max_line_bytes()
         self._max_unsent = size * (self._max_line + 1) + (1 << 20)  # the answer of a gather, and many ticks
         self._strangers: dict[socket.socket, Stranger] = {}  # oldest first
@@ -195,6 +197,11 @@ class RankHub(threading.Thread):
         if size != self._size or not 0 <= number < self._size or number in self._ranks:
             self._refuse(connection, number, size)
             return
+        if message["address"] != stranger.host:
+            logger.warning(
+                f"Rank {number} connects from {stranger.host}, and its own address is {message['address'][:100]}: the network translates "
+                "addresses, so ranks may not reach each other. Give them a network without that; see docs/several_machines.md."
+            )
         del self._strangers[connection]
         stranger.lines.max_bytes = self._max_line
         rank = self._ranks[number] = _Rank(number, connection, stranger.lines)
@@ -233,14 +240,15 @@ class RankHub(threading.Thread):
 
     # Ranks -----------------------------------------------------------------------------------------------------------
     def _hear_rank(self, rank: _Rank) -> None:
+        cause = ""
         try:
             data = rank.connection.recv(1 << 16)
         except BlockingIOError:
             return
-        except OSError:
-            data = b""
+        except OSError as error:
+            data, cause = b"", describe_loss(error)
         if not data:
-            self._lose(rank, "died without reporting an error")
+            self._lose(rank, "died without reporting an error", cause)
             return
         rank.heard = time.monotonic()
         try:
@@ -265,11 +273,13 @@ class RankHub(threading.Thread):
         else:
             raise ValueError(f"'{message['type']}' is not for rank 0")
 
-    def _lose(self, rank: _Rank, reason: str) -> None:
+    def _lose(self, rank: _Rank, reason: str, cause: str = "") -> None:
         """Close the connection of a rank; unless it said goodbye, training fails for the reason."""
         if not rank.has_left:
             rank.has_left = True
-            self._fail(f"Rank {rank.number} {reason}, {describe(rank.status)}. Look at its own output.")
+            self._fail(
+                f"Rank {rank.number} {reason}, {describe(rank.status)}.{cause} Look at its own output."
+            )
         if rank.is_connected:
             self._selector.unregister(rank.connection)
             rank.connection.close()
@@ -338,10 +348,14 @@ class RankHub(threading.Thread):
     def _find_missing(self, now: float) -> str | None:
         if len(self._ranks) == self._size or now - self._start < self._limit:
             return None
-        missing = [str(i) for i in range(self._size) if i not in self._ranks]
+        missing, hosts = [i for i in range(self._size) if i not in self._ranks], self._credentials.rank_hosts
+        named = missing[:_MAX_NAMED]
+        more = f" and {len(missing) - len(named)} more" if named != missing else ""
+        machines = f" ({', '.join(dict.fromkeys(hosts[i] for i in named))})" if hosts else ""
         return (
-            f"{'Rank' if len(missing) == 1 else 'Ranks'} {', '.join(missing)} of {self._size} did not connect within "
-            f"{self._limit:g} s. Is each one started, and can it reach rank 0? {self._refusal}"
+            f"{'Rank' if len(missing) == 1 else 'Ranks'} {', '.join(map(str, named))}{more} of {self._size}{machines} did not "
+            f"connect within {self._limit:g} s. Is each one started, and can it reach port {self._port} of rank 0's machine "
+            f"(TENSORPACK_RANKS_ADDRESS or TENSORPACK_RANKS_PORTS chooses another)? {self._refusal}"
         ).rstrip()
 
     def _fail(self, text: str) -> None:

@@ -68,7 +68,7 @@ def plan_meeting(place: RankPlace) -> Meeting:
             f"other. Set the same one for all of them: export {_VARIABLES[1]}=$(openssl rand -hex 32)"
         )
     hosts = () if place.is_on_one_machine else (*place.hosts, place.host)
-    credentials = Credentials(secret, hosts, place.job, place.variables)
+    credentials = Credentials(secret, hosts, place.job, place.variables, place.rank_hosts)
     return Meeting((place.host, place.ports[0]), credentials, place.ports[1:])
 
 

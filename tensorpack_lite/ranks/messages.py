@@ -17,7 +17,7 @@ _MAX_DIGITS = 18  # longer integers take quadratic time to read, and no message 
 # The fields of each type of message and their types; None stands for any value.
 _FIELDS: dict[str, dict[str, Any]] = {
     # from a rank to the hub
-    "hello": {"rank": (int,), "size": (int,)},
+    "hello": {"rank": (int,), "size": (int,), "address": (str,)},
     "status": {"status": (dict,)},
     "gather": {"name": (str,), "value": None, "receivers": (str,)},
     "fail": {"text": (str,)},

@@ -35,7 +35,8 @@ class RankPlace(NamedTuple):
         local_rank, local_size: the same as rank and size among the ranks of this machine; None if they are not known.
         host: the host of rank 0; an empty string if it is not known.
         ports: the ports of rank 0's machine at which the ranks may meet.
-        hosts: the hosts of the ranks; empty if they are not known.
+        hosts: the hosts of the ranks, in any order; empty if they are not known.
+        rank_hosts: the host of each rank; empty if it is not known which rank is on which host.
         details: what the launcher calls this job, in words.
         restart: how often the job was started again, as far as it is known.
         ignored: variables of other launchers, which have another rank or size.
@@ -51,6 +52,7 @@ class RankPlace(NamedTuple):
     host: str = ""
     ports: tuple[int, ...] = ()
     hosts: tuple[str, ...] = ()
+    rank_hosts: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
     restart: int = 0
     ignored: tuple[str, ...] = ()
@@ -194,7 +196,11 @@ def _read_srun(given: GivenRank, environ: Mapping[str, str]) -> RankPlace:
         _integer(environ, "SLURM_NODEID"),
     )
     nodes = expand_node_list(environ.get("SLURM_STEP_NODELIST", ""))
+    in_blocks = environ.get("SLURM_DISTRIBUTION", "block").startswith(
+        "block"
+    )  # the first node has the first ranks
     return _make(given, _slurm_job(environ), *nodes)._replace(
+        rank_hosts=tuple(n for n, count in zip(nodes, counts) for _ in range(count)) if in_blocks else (),
         local_rank=_integer(environ, "SLURM_LOCALID"),
         local_size=None if node is None or node >= len(counts) else counts[node],
         details=(f"job {environ.get('SLURM_JOB_ID')}", f"step {environ['SLURM_STEP_ID']}"),
@@ -221,6 +227,7 @@ def _read_cluster(place: RankPlace, cluster: Cluster) -> RankPlace:
         host=cluster.watch_address[0],
         ports=cluster.watch_address[1:],
         hosts=tuple(cluster.hosts),
+        rank_hosts=tuple(cluster.hosts),
         cluster=cluster,
     )
 

@@ -152,10 +152,12 @@ def read_checkpoint_state(directory: str) -> Any:
 
 
 def reason_of(error: tf.errors.OpError) -> str:
-    """Return the first line of a TensorFlow error's message that is not about the place in the graph."""
+    """Return the first line of a TensorFlow error's message that is not about the place in the graph or the cluster."""
     lines = str(error.message).splitlines()
     reasons = [
-        line for line in lines if line.strip() and not re.match(r"\s|Graph execution|Detected at|Node:", line)
+        line
+        for line in lines
+        if line.strip() and not re.match(r"\s|Graph execution|Detected at|Node:|From /job:\S+:$", line)
     ]
     return reasons[0] if reasons else str(error.message)
 

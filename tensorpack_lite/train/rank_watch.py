@@ -8,6 +8,7 @@ and turns the failure of another rank into an error on this one.
 from __future__ import annotations
 
 import hashlib
+import socket
 import sys
 from contextlib import contextmanager
 from types import TracebackType
@@ -21,6 +22,8 @@ from ..loop.callback import Callback
 from ..ranks.authentication import Credentials
 from ..ranks.channel import RankChannel
 from ..ranks.connecting import RankError
+from ..ranks.loopback import is_loopback
+from ..tfutils.checkpoint_reader import reason_of
 from ..tfutils.graph_description import describe_operations
 from ..utils import logger
 from .base import Trainer
@@ -79,6 +82,7 @@ class RankWatch:
         self._waits_in: str | None = None
         self._trainer: Trainer | None = None
         self._hooks: tuple[Any, Any] | None = None
+        self._machine = {} if is_loopback(address[0]) else {"host": socket.gethostname()}
         self.channel = RankChannel(
             rank, size, address, time_limit, self._where, credentials=credentials, other_ports=other_ports
         )
@@ -189,7 +193,8 @@ class RankWatch:
             failure = str(error)
             if not isinstance(error, RankError):
                 lines = [line for line in failure.splitlines() if line.strip()] or [""]
-                failure = f"Rank {self.rank} failed after step {self._step}, {place}: {type(error).__name__}: {lines[0][:_MAX_CHARACTERS]}"
+                reason = reason_of(error) if isinstance(error, tf.errors.OpError) else lines[0]
+                failure = f"Rank {self.rank} failed after step {self._step}, {place}: {type(error).__name__}: {reason[:_MAX_CHARACTERS]}"
             self.channel.fail(failure)
         self._leave()
 
@@ -221,7 +226,7 @@ class RankWatch:
             is_excused = place in ("setting up callbacks", "initializing the session")
         if is_excused and self.rank == 0:
             kind = "excused"
-        return {"kind": kind, "step": self._step, "where": place, "has_data": self.has_data}
+        return {"kind": kind, "step": self._step, "where": place, "has_data": self.has_data, **self._machine}
 
 
 class RankCallback(Callback):

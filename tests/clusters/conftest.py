@@ -8,6 +8,7 @@ import pytest
 from fakes.engines import SCRIPT, require
 from fakes.launching import launch
 from fakes.machines import make_machines
+from fakes.patience import PATIENCE
 from fakes.slurm import make_slurm
 
 
@@ -35,7 +36,7 @@ def launched(tmp_path_factory):
     def train(size):
         if size not in directories:
             directories[size] = tmp_path_factory.mktemp(f"launched-{size}")
-            ended = launch(size, SCRIPT, "collective", directories[size], "own", timeout=300.0)
+            ended = launch(size, SCRIPT, "collective", directories[size], "own", timeout=PATIENCE)
             assert 0 == ended.code, ended.out + ended.err
         return directories[size]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from contextlib import contextmanager
 
 import pytest
 from fakes.engines import assert_equal_trainings, python_command, rank_environment
+from fakes.patience import PATIENCE
 
 SECRET = "0123456789abcdef0123456789abcdef"
 
@@ -43,28 +43,17 @@ class Ranks:
         """Return the file with the output of a rank."""
         return self._directory / f"output-{rank}.txt"
 
-    def wait(self, timeout=240.0):
+    def wait(self, timeout=PATIENCE):
         """Wait until all ranks have ended, and return their exit codes and outputs."""
         codes = [process.wait(timeout) for process in self.processes]
         return codes, [self.log(rank).read_text() for rank in range(len(codes))]
 
-    def wait_for(self, text, rank, timeout=120.0):
+    def wait_for(self, text, rank, timeout=PATIENCE):
         """Wait until the output of a rank has a text."""
         deadline = time.monotonic() + timeout
         while text not in self.log(rank).read_text():
             assert time.monotonic() < deadline, self.log(rank).read_text()
             time.sleep(0.05)
-
-
-@contextmanager
-def changed_hosts(machine, change):
-    """Change a machine's /etc/hosts within the context."""
-    before = machine.hosts.read_text()
-    machine.hosts.write_text(change(before))
-    try:
-        yield
-    finally:
-        machine.hosts.write_text(before)
 
 
 @pytest.mark.parametrize("address", ["node1:2222", "10.88.0.1:2222", "[fd00:88::1]:2222"])
@@ -77,7 +66,7 @@ def test_one_address_is_enough(machines, launched, tmp_path, address):
 
 def test_own_name_is_a_loopback_address(machines, tmp_path):
     """Rank 0 whose own name is 127.0.1.1, as on Debian, is reached by the others."""
-    with changed_hosts(machines[0], lambda text: text.replace(machines[0].address, "127.0.1.1")):
+    with machines[0].changed_hosts(lambda text: text.replace(machines[0].address, "127.0.1.1")):
         codes, outputs = Ranks(machines, tmp_path, "node1:2222").start(2, "shard").wait()
     assert [0, 0] == codes, outputs
 
@@ -88,7 +77,7 @@ def test_names_that_dns_does_not_know_yet(machines, tmp_path):
     def forget(text):
         return re.sub(r"10\.88.*\n", "", text)
 
-    with changed_hosts(machines[0], forget), changed_hosts(machines[1], forget):
+    with machines[0].changed_hosts(forget), machines[1].changed_hosts(forget):
         ranks = Ranks(machines, tmp_path, "train-0.train:2222")
         ranks.start(2, "shard", rank_variable="JOB_COMPLETION_INDEX")
         ranks.wait_for("Rank 1 of 2", 1)
@@ -112,7 +101,7 @@ def test_several_machines_without_a_secret(machines, tmp_path):
 
 def test_a_rank_never_starts(machines, tmp_path):
     """If a rank does not start, all others end after the time limit with its name."""
-    ranks = Ranks(machines, tmp_path, "node1:2222", TIME_LIMIT="10")
+    ranks = Ranks(machines, tmp_path, "node1:2222", TIME_LIMIT="60")
     ranks.start_one(0, 3)
     ranks.start_one(1, 3)
     codes, outputs = ranks.wait()
@@ -123,17 +112,38 @@ def test_a_rank_never_starts(machines, tmp_path):
 
 def test_a_lost_link(machines, tmp_path):
     """If the link of a machine is lost, both sides end within the time limit and say who has been silent."""
-    ranks = Ranks(machines, tmp_path, "node1:2222", TIME_LIMIT="10").start(2, "own", 0, 1)
+    ranks = Ranks(machines, tmp_path, "node1:2222", TIME_LIMIT="40").start(2, "own", 0, 1)
     ranks.wait_for("Start epoch 1", 1)
     try:
         machines[1].connect(False)
-        codes, outputs = ranks.wait(90)
+        codes, outputs = ranks.wait(PATIENCE)
     finally:
         machines[1].connect(True)
     assert all(code != 0 for code in codes), outputs
     assert "Rank 1" in outputs[0]
     assert "silent" in outputs[0]
     assert "silent" in outputs[1]
+
+
+def test_a_full_disk(machines, tmp_path):
+    """If the disk of rank 0 is full, rank 0 ends with the error at the next save, and the other rank because of rank 0."""
+    log, memory = tmp_path / "log", ("-t", "tmpfs", "-o", "size=4m", "tmpfs")
+    log.mkdir()
+    assert 0 == machines[0].run("mount", *memory, log).returncode
+    try:
+        ranks = Ranks(machines, tmp_path, "node1:2222", STEP_SECONDS="1").start(2, "own", 0, 1)
+        deadline = time.monotonic() + PATIENCE
+        while not (tmp_path / "rank-1.txt").exists():
+            assert time.monotonic() < deadline, ranks.wait()
+            time.sleep(0.05)
+        assert "No space left" in machines[0].run("sh", "-c", f"cat /dev/zero > {log}/filler").stdout
+        codes, outputs = ranks.wait()
+    finally:
+        machines[0].run("umount", "-l", log)
+    assert [1, 128] == codes, outputs
+    assert "OSError" in outputs[0]
+    assert "Rank 0 failed after step" in outputs[1]
+    assert "No space left on device" in outputs[1]
 
 
 def test_two_jobs_with_the_same_ports(machines, tmp_path):
@@ -157,7 +167,7 @@ def test_two_jobs_with_the_same_ports(machines, tmp_path):
                 jobs.append(
                     machines[0].start(*command, stdout=file, stderr=subprocess.STDOUT, env=environment)
                 )
-    codes = [process.wait(240) for process in jobs]
+    codes = [process.wait(PATIENCE) for process in jobs]
     outputs = [(tmp_path / f"{name}{rank}.txt").read_text() for name in "ab" for rank in range(2)]
     assert [0, 0, 0, 0] == codes, outputs
 

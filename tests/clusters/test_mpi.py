@@ -8,6 +8,7 @@ import sys
 import pytest
 from fakes.engines import SCRIPT, assert_equal_trainings, rank_environment, require
 from fakes.launching import TESTS
+from fakes.patience import PATIENCE
 
 OPEN_MPI = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"]
 MPICH = ["mpiexec.mpich"]
@@ -21,7 +22,7 @@ def run(command, **more):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
         env=rank_environment(**more),
     )
 

@@ -8,10 +8,16 @@ import sys
 import pytest
 from fakes.engines import assert_equal_trainings, rank_environment
 from fakes.launching import TESTS
+from fakes.patience import PATIENCE
 
 PATIENT = {
-    "RAY_raylet_start_wait_time_s": "180",  # on a busy machine
-    "RAY_gcs_server_request_timeout_seconds": "180",
+    # on a busy machine
+    "RAY_agent_register_timeout_ms": "600000",
+    "RAY_health_check_timeout_ms": "600000",
+    "RAY_raylet_start_wait_time_s": "600",
+    "RAY_worker_register_timeout_seconds": "600",
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "600",
+    "RAY_gcs_server_request_timeout_seconds": "600",
     "RAY_TMPDIR": "/tmp",  # else Ray may write to the working directory
 }
 
@@ -36,7 +42,7 @@ def test_ray_equals_the_launcher(launched, tmp_path, size):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
         env=rank_environment(RAY_DEDUP_LOGS="0", **PATIENT),
     )
     assert 0 == ended.returncode, ended.stdout
@@ -53,7 +59,7 @@ def test_the_example(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
         cwd=str(tmp_path),
         env=rank_environment(**PATIENT),
     )

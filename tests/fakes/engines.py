@@ -15,15 +15,16 @@ SCRIPT = str(TESTS / "fakes" / "exact_ranks.py")
 NUM_STEPS = 30  # of the script
 
 
-def python_command(directory, kind="own", *fault):
+def python_command(directory, kind="own", *fault, engine="collective"):
     """Return the command of a rank as one string, for scripts of schedulers."""
-    return " ".join(map(str, [sys.executable, "-W", "ignore", SCRIPT, "collective", directory, kind, *fault]))
+    return " ".join(map(str, [sys.executable, "-W", "ignore", SCRIPT, engine, directory, kind, *fault]))
 
 
 def rank_environment(**more):
-    """Return the environment of ranks: without the variables of the launcher of the tests, with others."""
+    """Return the environment of ranks: without the variables of the launcher of the tests, with others, and with a long time limit."""
     prefixes = ("SLURM_", "OMPI_", "PMI", "TORCHELASTIC_", "TENSORPACK_RANK", "TF_CONFIG")
-    return {**{k: v for k, v in environment().items() if not k.startswith(prefixes)}, **more}
+    inherited = {k: v for k, v in environment(TIME_LIMIT="600").items() if not k.startswith(prefixes)}
+    return {**inherited, **more}
 
 
 def results(directory):

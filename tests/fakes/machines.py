@@ -8,7 +8,9 @@ import subprocess
 import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Iterator, Sequence
+from typing import Callable, Iterator, Sequence
+
+from fakes.patience import PATIENCE
 
 from tensorpack_lite.utils.concurrency import enable_death_signal
 
@@ -59,7 +61,9 @@ class Machine:
         self._started.append(process)
         return process
 
-    def run(self, *command: object, timeout: float = 240.0, **options: object) -> subprocess.CompletedProcess:
+    def run(
+        self, *command: object, timeout: float = PATIENCE, **options: object
+    ) -> subprocess.CompletedProcess:
         """Run a command on this machine, and return its exit code and output."""
         return subprocess.run(  # type: ignore[call-overload]
             self.command(*command),
@@ -74,6 +78,16 @@ class Machine:
     def connect(self, is_up: bool) -> None:
         """Connect the machine to the network, or disconnect it."""
         subprocess.run(self.command("ip", "link", "set", "eth0", "up" if is_up else "down"), check=True)
+
+    @contextmanager
+    def changed_hosts(self, change: Callable[[str], str]) -> Iterator[None]:
+        """Change the machine's /etc/hosts within the context."""
+        before = self.hosts.read_text()
+        self.hosts.write_text(change(before))
+        try:
+            yield
+        finally:
+            self.hosts.write_text(before)
 
     def end(self) -> None:
         """Kill what runs on the machine, and remove it."""

@@ -1,10 +1,13 @@
-"""Decorator for tests that measure time on a busy machine."""
+"""Tests on a busy machine: a limit for what ends by itself, and a decorator for tests that measure time."""
 
 from __future__ import annotations
 
 import functools
 
-__all__ = ["patiently"]
+__all__ = ["PATIENCE", "patiently"]
+
+PATIENCE = 1800.0
+"""Seconds after which a training of the tests of clusters counts as hanging, also on a machine whose cores are all busy."""
 
 
 def patiently(test):

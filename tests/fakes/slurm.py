@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator, Sequence
 
+from fakes.patience import PATIENCE
+
 from .machines import Machine, make_machines
 
 __all__ = ["Slurm", "make_slurm"]
 
-_START_SECONDS = 60.0
+_START_SECONDS = 300.0
 
 _CONFIGURATION = """\
 ClusterName=tests
@@ -97,7 +99,7 @@ class Slurm:
             machine.start("slurmd", "-D", "-N", machine.name, **options)
         _wait_for(self._is_idle, "SLURM's nodes to be idle")
 
-    def run(self, *command: object, timeout: float = 240.0, **more: str) -> subprocess.CompletedProcess:
+    def run(self, *command: object, timeout: float = PATIENCE, **more: str) -> subprocess.CompletedProcess:
         """Run one of SLURM's commands on the first machine."""
         return self.machines[0].run(*command, timeout=timeout, env=self.environment(**more))
 
@@ -111,7 +113,7 @@ class Slurm:
             raise OSError(f"sbatch failed: {result.stdout}")
         return int(result.stdout.split()[-1])
 
-    def wait(self, job: int, timeout: float = 600.0) -> str:
+    def wait(self, job: int, timeout: float = PATIENCE) -> str:
         """Wait until a job has ended, and return its state, for example COMPLETED."""
         ends = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
 

@@ -9,8 +9,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from fakes.proxy import Proxy
+from fakes.strangers import SECRET
 
 from tensorpack_lite.ranks import channel as channel_module
+from tensorpack_lite.ranks.authentication import Credentials
 from tensorpack_lite.ranks.channel import RankChannel
 from tensorpack_lite.ranks.cluster import free_ports
 from tensorpack_lite.ranks.connecting import RankError
@@ -53,6 +56,29 @@ def connect(monkeypatch):
         channel.close()
 
 
+@pytest.fixture
+def through():
+    """Function: connect rank 1 through a proxy with a delay, and return the proxy and both channels."""
+    opened = []
+
+    def make(time_limit=30.0, **options):
+        port = free_ports(1)[0]
+        proxy = Proxy([(0, ("127.0.0.1", port))], **options).start()
+        with ThreadPoolExecutor(2) as pool:
+            pending = [
+                pool.submit(RankChannel, rank, 2, ("127.0.0.1", each), time_limit)
+                for rank, each in enumerate([port, *proxy.ports])
+            ]
+            opened.extend([proxy, *(each.result() for each in pending)])
+        return opened
+
+    yield make
+    for channel in opened[:0:-1]:
+        channel.close()
+    for proxy in opened[:1]:
+        proxy.stop()
+
+
 def together(channels, function):
     """Call a function for each channel at the same time, and return the results."""
     with ThreadPoolExecutor(len(channels)) as pool:
@@ -72,6 +98,15 @@ class TestTogether:
         """A value of a megabyte arrives whole."""
         channels, names = connect(2), ["v" * 1000] * 1000
         assert [[names, names]] * 2 == together(channels, lambda c: c.all_gather("names", names))
+
+    def test_over_a_slow_network(self, through):
+        """Ranks meet and exchange values over a network with a latency of 400 ms that loses packets."""
+        _, first, second = through(delay=0.2, loss=0.02)
+        for number in range(3):
+            assert [[number, number]] * 2 == together(
+                [first, second], lambda c, n=number: c.all_gather(f"{n}", n)
+            )
+        assert [None, None] == [first.failure, second.failure]
 
     def test_gather(self, connect):
         """Only the chief gets the values of `gather`, also if they have several megabytes."""
@@ -132,6 +167,28 @@ class TestFailures:
             "Rank 1 died without reporting an error, last seen after step 7, in step 8. Look at its own output."
             == first.wait_for_failure(2)
         )
+
+    def test_the_machine_of_a_rank_that_dies(self, connect):
+        """If the status of a rank has the name of its machine, the message about its death has it, too."""
+        first, second = connect(2)
+        second.state.update(kind="step", step=7, where="in step 8", host="node8")
+        wait_until(lambda: first._hub._ranks[1].step == 7)
+        second._socket.shutdown(socket.SHUT_RDWR)
+        assert "last seen on node8 after step 7, in step 8." in first.wait_for_failure(10)
+
+    def test_a_connection_that_the_network_resets(self, through):
+        """If a connection is reset, each side names the other one, and says that the network may be the reason."""
+        proxy, first, second = through()
+        proxy.reset()
+        for told, start in (
+            (first.wait_for_failure(10), "Rank 1 died"),
+            (second.wait_for_failure(10), "Rank 0, the chief, died"),
+        ):
+            assert told.startswith(start)
+            assert (
+                "The connection ended with 'Connection reset by peer'; the network may have closed it."
+                in told
+            )
 
     def test_a_chief_that_dies(self, connect):
         """The death of the chief, which runs the hub, is a failure on the other ranks."""
@@ -231,6 +288,24 @@ class TestFailures:
         """The chief fails if a rank does not connect within the time limit."""
         with pytest.raises(RankError, match="Rank 1 of 2 did not connect within 0.5 s"):
             RankChannel(0, 2, ("127.0.0.1", free_ports(1)[0]), 0.5)
+
+    @pytest.mark.parametrize(
+        ("size", "named"),
+        [
+            (2, r"Rank 1 of 2 \(node1\) did"),
+            (4, r"Ranks 1, 2, 3 of 4 \(node1, node2\) did"),
+            (40, r"Ranks 1, 2, .*, 16 and 23 more of 40 \(node1, node2, .*, node8\) did"),
+        ],
+    )
+    def test_the_machine_of_a_rank_that_never_comes(self, size, named):
+        """The message names the machines of ranks that do not connect, if the launcher tells them, and the port that they must reach."""
+        port, hosts = free_ports(1)[0], [f"node{(i + 1) // 2}" for i in range(size)]
+        with pytest.raises(
+            RankError, match=f"{named} not connect within 0.3 s.* reach port {port} of"
+        ) as caught:
+            RankChannel(0, size, ("127.0.0.1", port), 0.3, credentials=Credentials(SECRET, rank_hosts=hosts))
+        for variable in ("TENSORPACK_RANKS_ADDRESS", "TENSORPACK_RANKS_PORTS"):
+            assert variable in str(caught.value)
 
     def test_a_chief_that_never_comes(self):
         """A rank fails if it cannot reach the chief within the time limit."""

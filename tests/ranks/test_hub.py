@@ -41,11 +41,11 @@ def hub():
         opened.append(socket.create_connection(one.address, timeout=10.0))
         return opened[-1]
 
-    def enter(rank, size=2, is_welcome=True):
+    def enter(rank, size=2, is_welcome=True, address="127.0.0.1"):
         connection = connect()
         authenticate(connection, Credentials(SECRET).key)
         connection.settimeout(10.0)
-        connection.sendall(pack({"type": "hello", "rank": rank, "size": size}))
+        connection.sendall(pack({"type": "hello", "rank": rank, "size": size, "address": address}))
         if is_welcome:
             assert {"type": "welcome"} == hear(connection)
         return connection
@@ -123,7 +123,9 @@ class TestStrangers:
         stranger = hub.connect()
         stranger.sendall(challenge + b"\n")
         assert 129 + 1 == len(stranger.recv(4096))
-        stranger.sendall(proof + b"\n" + pack({"type": "hello", "rank": 1, "size": 2}))
+        stranger.sendall(
+            proof + b"\n" + pack({"type": "hello", "rank": 1, "size": 2, "address": "127.0.0.1"})
+        )
         assert is_closed(stranger)
         assert_both_ranks_come(hub)
 
@@ -197,6 +199,21 @@ class TestStrangers:
         assert "does not speak" in told[0]
 
 
+class TestAddressTranslation:
+    def test_another_address(self, hub, log_lines):
+        """A rank that connects from another address than its own is welcome, and a warning has both addresses."""
+        hub.enter(1, address="192.168.1.5")
+        told = [line for line in log_lines if "translates addresses" in line]
+        assert 1 == len(told)
+        assert told[0].startswith("Rank 1 connects from 127.0.0.1, and its own address is 192.168.1.5")
+        hub.enter(0)
+
+    def test_its_own_address(self, hub, log_lines):
+        """Ranks whose addresses are not translated cause no warning."""
+        assert_both_ranks_come(hub)
+        assert not [line for line in log_lines if "translates" in line]
+
+
 class TestPeersThatKnowTheSecret:
     @pytest.mark.parametrize(("rank", "size"), [(1, 3), (2, 2), (-1, 2), (0, 2)])
     def test_a_greeting_that_does_not_fit(self, hub, rank, size):
@@ -211,7 +228,7 @@ class TestPeersThatKnowTheSecret:
         [
             (b"[" * 200_000, "nested too deeply"),
             (b"{", "Expecting property name"),
-            (b'{"type": "hello", "rank": 1, "size": 2}', "'hello' is not for rank 0"),
+            (b'{"type": "hello", "rank": 1, "size": 2, "address": "127.0.0.1"}', "'hello' is not for rank 0"),
             (
                 b'{"type": "status", "status": {"kind": "step", "step": 1e999, "where": ""}}',
                 "the field 'step'",
@@ -235,7 +252,9 @@ class TestPeersThatKnowTheSecret:
         """A peer that does not wait for the welcome is refused."""
         impatient = hub.connect()
         authenticate(impatient, Credentials(SECRET).key)
-        impatient.sendall(pack({"type": "hello", "rank": 1, "size": 2}) + pack({"type": "bye"}))
+        impatient.sendall(
+            pack({"type": "hello", "rank": 1, "size": 2, "address": "127.0.0.1"}) + pack({"type": "bye"})
+        )
         assert is_closed(impatient)
         assert_both_ranks_come(hub)
 

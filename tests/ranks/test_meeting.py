@@ -165,7 +165,7 @@ class TestMeeting:
         address, now = ("127.0.0.1", free_ports(1)[0]), Credentials(secret, job="attempt 1")
         with ThreadPoolExecutor(1) as pool:
             pending = pool.submit(RankChannel, 0, 2, address, 20.0, credentials=now)
-            with pytest.raises(RankError, match="belongs to this attempt of this job"):
+            with pytest.raises(RankError, match="or to another attempt of this job"):
                 RankChannel(1, 2, address, 0.5, credentials=Credentials(secret, job="attempt 0"))
             second = RankChannel(1, 2, address, 20.0, credentials=now)
             first = pending.result()

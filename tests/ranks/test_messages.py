@@ -28,7 +28,7 @@ class TestMessages:
     @pytest.mark.parametrize(
         "message",
         [
-            {"type": "hello", "rank": 1, "size": 2},
+            {"type": "hello", "rank": 1, "size": 2, "address": "10.0.0.2"},
             {
                 "type": "status",
                 "status": {
@@ -59,10 +59,12 @@ class TestMessages:
             b"[" * 200_000,
             b'{"type": []}',
             b'{"type": "other"}',
-            b'{"type": "hello", "rank": 1}',
-            b'{"type": "hello", "rank": true, "size": 2}',
-            b'{"type": "hello", "rank": 1e999, "size": 2}',
-            b'{"type": "hello", "rank": ' + b"9" * 100_000 + b', "size": 2}',
+            b'{"type": "hello", "rank": 1, "address": "10.0.0.2"}',
+            b'{"type": "hello", "rank": 1, "size": 2}',
+            b'{"type": "hello", "rank": 1, "size": 2, "address": 3}',
+            b'{"type": "hello", "rank": true, "size": 2, "address": ""}',
+            b'{"type": "hello", "rank": 1e999, "size": 2, "address": ""}',
+            b'{"type": "hello", "rank": ' + b"9" * 100_000 + b', "size": 2, "address": ""}',
             b'{"type": "status", "status": {"kind": "step", "step": "1", "where": ""}}',
             b'{"type": "gathered", "name": "x", "values": 0}',
         ],

@@ -69,6 +69,15 @@ class TestLaunchers:
         for rank in range(4):
             assert ("node1", "node2") == find_place(recorded(f"openmpi_in_slurm-{rank}")).hosts
 
+    def test_the_host_of_each_rank(self):
+        """Which rank runs on which host is known from TF_CONFIG, and from SLURM if it fills one node after the other."""
+        step = {"SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_TASKS_PER_NODE": "2,1"}
+        assert ("node1", "node1", "node2") == find_place({**recorded("srun-1"), **step}).rank_hosts
+        cyclic = {**recorded("srun-1"), **step, "SLURM_DISTRIBUTION": "cyclic"}
+        assert ((), ("node1", "node2")) == (find_place(cyclic).rank_hosts, find_place(cyclic).hosts)
+        assert ("a", "b") == find_place(tf_config(1, "a:2222", "b:2222")).rank_hosts
+        assert () == find_place(recorded("openmpi_in_slurm-0")).rank_hosts
+
     def test_mpich_on_one_machine(self):
         """MPICH does not name its jobs, so the place of its ranks has no host unless one is given."""
         place = find_place(recorded("mpich-1"))

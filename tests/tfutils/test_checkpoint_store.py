@@ -14,6 +14,7 @@ from fakes.recording import PutValues
 from tensorpack_lite.callbacks.saver import MinSaver, ModelSaver
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.tfutils.checkpoint_reader import reason_of
 from tensorpack_lite.tfutils.checkpoint_store import CheckpointStore
 from tensorpack_lite.tfutils.varmanip import save_checkpoint_vars
 
@@ -143,3 +144,10 @@ def test_killed_while_a_copy_is_replaced(start_python, tmp_path):
     assert {True, False} == {result["begun"] for result in results if result["killed"]}
     for result in results:
         assert ([2.0, 2, False, []] if result["begun"] else [1.0, 1, True, []]) == result["found"], result
+
+
+@pytest.mark.parametrize("place", ["", "From /job:worker/replica:0/task:0:\n"])
+def test_the_reason_of_an_error(place):
+    """The reason why a file cannot be written is not hidden behind the place in the graph or in the cluster."""
+    message = f"Graph execution error:\n\nDetected at node 'save/SaveV2'\n  File x\nNode: 'save/SaveV2'\n{place}x; No space left on device\n\t [[save]]"
+    assert "x; No space left on device" == reason_of(tf.errors.ResourceExhaustedError(None, None, message))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import socket
 import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 from fakes.models import Mean, threes
@@ -47,6 +49,33 @@ def on_two_ranks(function):
 def status(kind, step, where):
     """Return the status of a rank whose data has not ended."""
     return {"kind": kind, "step": step, "where": where, "has_data": True}
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "node0"])
+def test_the_machine(host):
+    """The status of a rank has the name of its machine, unless all ranks meet on the loopback interface."""
+    watch = RankWatch(0, 1, (host, free_ports(1)[0]), 10.0)
+    try:
+        assert ({} if host == "127.0.0.1" else {"host": socket.gethostname()}) == {
+            name: value for name, value in watch._where().items() if name == "host"
+        }
+    finally:
+        watch.channel.close()
+
+
+def test_the_reason_of_an_error_of_the_engine():
+    """The other ranks are told the reason of an error of TensorFlow, not the line before it about the graph."""
+    message = "Graph execution error:\n\nDetected at node 'div'\nNode: 'div'\nFrom /job:worker/replica:0/task:1:\nx: division by zero"
+
+    def fail(watch):
+        if watch.rank == 1:
+            with suppress(tf.errors.InvalidArgumentError), watch.reporting(None, "training"):
+                raise tf.errors.InvalidArgumentError(None, None, message)
+        else:
+            watch.channel.all_gather("a value", 0)
+
+    told = on_two_ranks(fail)
+    assert ["Rank 1 failed after step 0, training: InvalidArgumentError: x: division by zero", None] == told
 
 
 class Asks(Callback):
