@@ -25,7 +25,7 @@ from tensorpack_lite.utils.concurrency import (
 )
 
 
-def has_ended(pid: int, seconds: float = 5) -> bool:
+def has_ended(pid: int, seconds: float = 60) -> bool:
     """Return whether a process, which is not a child of this one, ends in time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
