@@ -130,5 +130,7 @@ def test_refused(tmp_path, name):
     lite, _ = converter(tmp_path, REFUSED[name])
     ops = tensorflow.lite.OpsSet
     lite.target_spec.supported_ops = [ops.TFLITE_BUILTINS, ops.SELECT_TF_OPS]
-    with pytest.raises(Exception, match=r"neither a custom op nor a flex op|Select TensorFlow op|Table not initialized"):
+    with pytest.raises(
+        Exception, match=r"neither a custom op nor a flex op|Select TensorFlow op|Table not initialized"
+    ):
         run(lite.convert())

@@ -42,13 +42,13 @@ def connect(monkeypatch):
         states, hung = [State() for _ in range(size)], []
         with ThreadPoolExecutor(size) as pool:
             pending = [
-                pool.submit(RankChannel, i, size, address, 60.0, states[i], hung.append)
-                for i in range(size)
+                pool.submit(RankChannel, i, size, address, 60.0, states[i], hung.append) for i in range(size)
             ]
             channels = [each.result() for each in pending]
         opened.extend(channels)
         for channel, state in zip(channels, states):
             channel.state, channel.time_limit = state, time_limit
+            channel._socket.settimeout(time_limit)
         channels[0]._hub._limit = time_limit
         channels[0].hung, channels[0].address = hung, address
         return channels
@@ -337,6 +337,7 @@ class TestSlowHub:
         """After the time limit the rank gives up, and sends nothing after the partial line."""
         first, second = connect(2)
         second.time_limit = 1.0
+        second._socket.settimeout(1.0)
         reading.acquire()
         begun = time.monotonic()
         with pytest.raises(RankError, match="Rank 0, the chief, has been silent for 1 s"):

@@ -165,7 +165,7 @@ class TestShareSessionThread:
 
     def finish(self, thread):
         thread.start()
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
 
     def test_runs_a_thread_in_the_session(self, fresh_graph):
