@@ -10,6 +10,7 @@ import os
 import platform
 import shutil
 import sys
+from contextlib import suppress
 from typing import Any, Callable
 
 import numpy as np
@@ -119,10 +120,20 @@ def _tensorflow_mode() -> str:
     return ", ".join(f"{name} {'on' if on else 'off'}" for name, on in switches.items())
 
 
+def _version_from_metadata(package: str) -> str:
+    """Return the version of a package without importing it, if Python 3.8 or newer finds it. Importing Keras takes seconds."""
+    if sys.version_info >= (3, 8):
+        import importlib.metadata
+
+        with suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(package)
+    return _package_version(package)
+
+
 def _keras() -> str:
     for package in ("keras", "tf_keras"):
         if importlib.util.find_spec(package) is not None:
-            return f"{package} {_package_version(package)} (tensorpack_lite does not import it)"
+            return f"{package} {_version_from_metadata(package)} (tensorpack_lite does not import it)"
     return "not installed"
 
 

@@ -272,7 +272,7 @@ class TestErrors:
 
         class FailsLater(DataFlow):
             def __iter__(self):
-                go.wait(10)
+                go.wait(60)
                 raise KeyError("planted")
                 yield
 
@@ -362,7 +362,7 @@ class TestEnd:
         class Hangs(DataFlow):
             def __iter__(self):
                 yield [np.zeros(1, "float32")]
-                go.wait(10)
+                go.wait(60)
 
         source = QueueInput(Hangs())
         with driven(source, SIGNATURE) as run:

@@ -215,9 +215,11 @@ class Times(RunObserver):
 
     def __init__(self):
         self.rows = []
+        self.when_begun = lambda: None
 
     def begin_run(self, step):
         self.started = perf_counter_ns()
+        self.when_begun()
 
     def end_run(self, step, succeeded):
         self.rows.append((self.started, perf_counter_ns(), step))
@@ -269,7 +271,7 @@ class TestInputs:
                 flow.gate.release()
                 hooked.run(total)
                 timer = threading.Timer(0.2, flow.gate.release)
-                timer.start()
+                times.when_begun = timer.start
                 hooked.run(total)
                 timer.join()
                 arrived = self.arrival(waits, num + 2)

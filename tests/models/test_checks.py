@@ -38,7 +38,7 @@ def sequences():
         ("FixedUnPooling", images, {"shape": 2}),
         ("BatchNorm", images, {"virtual_batch_size": 2}),
         ("Maxout", images, {"num_unit": 2}),
-        ("LSTM", sequences, {"units": 2, "num_layers": 2}),
+        pytest.param("LSTM", sequences, {"units": 2, "num_layers": 2}, marks=pytest.mark.slow),
         ("GRU", sequences, {"units": 2}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

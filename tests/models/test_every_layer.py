@@ -14,6 +14,10 @@ from tensorpack_lite.tfutils.tower.context import TowerContext
 
 RECURRENT = ("GRU", "LSTM")
 every_layer = pytest.mark.parametrize("layer", sorted(LAYERS))
+# the gradients of LSTM take as long as those of all other layers together; GRU is another recurrent layer
+every_layer_but_lstm_is_slow = pytest.mark.parametrize(
+    "layer", [pytest.param(layer, marks=[pytest.mark.slow] * (layer == "LSTM")) for layer in sorted(LAYERS)]
+)
 
 
 def cost_of(output: tf.Tensor) -> tf.Tensor:
@@ -34,7 +38,7 @@ def test_all_layers_are_listed():
     assert registered - {"Deconv2D"} == set(LAYERS)
 
 
-@every_layer
+@every_layer_but_lstm_is_slow
 def test_a_tape_sees_the_variables(sess, layer):
     """`tf.GradientTape` computes the same gradients as `tf.gradients`, in towers that create variables and that reuse them."""
     if layer in RECURRENT and TF_VERSION < (2, 0):
@@ -70,7 +74,7 @@ def test_a_custom_gradient_sees_the_variables(layer):
     assert sorted(var.name for var in tf.trainable_variables()) == sorted(seen)
 
 
-@every_layer
+@every_layer_but_lstm_is_slow
 def test_recomputed(sess, layer):
     """A recomputed layer has the gradients of the same layer without recomputation, for its input and its variables."""
     x, kept = inputs_of(layer), []
@@ -87,7 +91,7 @@ def test_recomputed(sess, layer):
     assert_same(sess, [kept[0], *expected], [output, *actual])
 
 
-@every_layer
+@every_layer_but_lstm_is_slow
 def test_recomputed_by_tensorflow(sess, layer):
     """`tf.recompute_grad` computes the same gradients as well, except for the random numbers of Dropout."""
     if layer == "Dropout":

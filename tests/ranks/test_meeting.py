@@ -35,7 +35,7 @@ def meet():
     """Function: let ranks of a job meet, and close them after the test."""
     opened = []
 
-    def make(host, ports, job="", size=2, secret="", time_limit=20.0):
+    def make(host, ports, job="", size=2, secret="", time_limit=60.0):
         with ThreadPoolExecutor(size) as pool:
             pending = [
                 pool.submit(
@@ -164,10 +164,10 @@ class TestMeeting:
         """A rank of an earlier attempt does not join, and changes nothing for the ranks of this attempt."""
         address, now = ("127.0.0.1", free_ports(1)[0]), Credentials(secret, job="attempt 1")
         with ThreadPoolExecutor(1) as pool:
-            pending = pool.submit(RankChannel, 0, 2, address, 20.0, credentials=now)
+            pending = pool.submit(RankChannel, 0, 2, address, 60.0, credentials=now)
             with pytest.raises(RankError, match="or to another attempt of this job"):
-                RankChannel(1, 2, address, 0.5, credentials=Credentials(secret, job="attempt 0"))
-            second = RankChannel(1, 2, address, 20.0, credentials=now)
+                RankChannel(1, 2, address, 2.0, credentials=Credentials(secret, job="attempt 0"))
+            second = RankChannel(1, 2, address, 60.0, credentials=now)
             first = pending.result()
         assert [None, None] == [first.failure, second.failure]
         second.close()
@@ -213,7 +213,7 @@ class TestMeeting:
         with listen("node0", [port], 2) as wide:
             assert "::" == wide.getsockname()[0]
             for host in ("127.0.0.1", "127.0.1.1", "::1"):
-                reach((host, port), 5.0)
+                reach((host, port), 60.0)
 
     def test_a_hub_at_127_0_1_1(self, meet, monkeypatch):
         """If the name of rank 0 is 127.0.1.1 on its machine, as on Debian, the ranks meet."""
@@ -329,7 +329,7 @@ class TestHeldPorts:
             with socket.socket() as other, pytest.raises(OSError, match="in use"):
                 other.bind(("127.0.0.1", port))
             with listen("node0", [port], 1):
-                reach(("127.0.0.1", port), 5.0)
+                reach(("127.0.0.1", port), 60.0)
 
     def test_a_range(self):
         """The first port of a range that is free is held."""

@@ -13,6 +13,7 @@ from tf1.command import run
 
 
 class TestCheck:
+    @pytest.mark.slow
     def test_report(self, write, tmp_path):
         """Each missing name has its file and line, in the script's own modules too; the script does not run."""
         write(
@@ -43,6 +44,7 @@ class TestCheck:
         assert result.returncode == 1
         assert "it ran" not in result.stderr
 
+    @pytest.mark.slow
     def test_star_names(self, write, tmp_path):
         """A name that only a star import could give is reported if it does not exist or cannot be used."""
         write(

@@ -98,6 +98,7 @@ def test_effects_happen_once(sess):
     np.testing.assert_allclose(0.1 * of_batch, sess.run(mean), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_memory(sess):
     """The step of a deep model needs less than half of the memory; how much less depends on the order of execution."""
     peaks = []

@@ -142,6 +142,35 @@ class TestEachKind:
         expected = "2 towers x the data's own batch, and each update takes 3 steps; 4 datapoints per epoch; the data has 10."
         assert expected == line
 
+    @pytest.mark.parametrize(("gpus", "names"), [(1, "tower0/raw"), (2, "tower0/raw, tower1/raw")])
+    def test_raw_variable(self, kind, log_lines, gpus, names):
+        """A warning names variables that are not trained and not created by `tf.get_variable`."""
+        set_up(kind(gpus), WithRaw())
+        (line,) = [line for line in log_lines if "not created with tf.get_variable" in line]
+        assert f"tf.get_variable: {names}. They are neither shared nor synchronized between towers." in line
+        assert "All are saved in checkpoints under these names." in line
+
+    def test_no_raw_variable(self, kind, log_lines):
+        """Local variables and those of metrics, optimizers and summaries cause no warning."""
+
+        class Model(Mean):
+            def build_graph(self, x):
+                tf.metrics.mean(x, name="mean")
+                return super().build_graph(x)
+
+            def optimizer(self):
+                return AccumGradOptimizer(tf.train.AdamOptimizer(0.1), 2)
+
+        set_up(kind(2), Model())
+        assert [] == [line for line in log_lines if "tf.get_variable" in line]
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind is not KINDS[1])) for kind in KINDS]
+)
+class TestBatchAtTheStart:
+    """The size of a batch in the line at the start, which does not depend on the kind of the trainer."""
+
     @pytest.mark.parametrize(
         ("make", "said"),
         [
@@ -202,28 +231,6 @@ class TestEachKind:
         run(set_up(kind(1), Model(), TensorInput(tensors)))
         expected = f"1 tower x {said}; 2 datapoints per epoch; the size of the data is unknown."
         assert expected == next(line for line in log_lines if line.startswith("1 tower x "))
-
-    @pytest.mark.parametrize(("gpus", "names"), [(1, "tower0/raw"), (2, "tower0/raw, tower1/raw")])
-    def test_raw_variable(self, kind, log_lines, gpus, names):
-        """A warning names variables that are not trained and not created by `tf.get_variable`."""
-        set_up(kind(gpus), WithRaw())
-        (line,) = [line for line in log_lines if "not created with tf.get_variable" in line]
-        assert f"tf.get_variable: {names}. They are neither shared nor synchronized between towers." in line
-        assert "All are saved in checkpoints under these names." in line
-
-    def test_no_raw_variable(self, kind, log_lines):
-        """Local variables and those of metrics, optimizers and summaries cause no warning."""
-
-        class Model(Mean):
-            def build_graph(self, x):
-                tf.metrics.mean(x, name="mean")
-                return super().build_graph(x)
-
-            def optimizer(self):
-                return AccumGradOptimizer(tf.train.AdamOptimizer(0.1), 2)
-
-        set_up(kind(2), Model())
-        assert [] == [line for line in log_lines if "tf.get_variable" in line]
 
 
 class WithRaw(Mean):

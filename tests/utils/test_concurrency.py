@@ -25,7 +25,7 @@ from tensorpack_lite.utils.concurrency import (
 )
 
 
-def has_ended(pid: int, seconds: float = 5) -> bool:
+def has_ended(pid: int, seconds: float = 60) -> bool:
     """Return whether a process, which is not a child of this one, ends in time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -165,7 +165,7 @@ class TestShareSessionThread:
 
     def finish(self, thread):
         thread.start()
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
 
     def test_runs_a_thread_in_the_session(self, fresh_graph):

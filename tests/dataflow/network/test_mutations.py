@@ -69,7 +69,7 @@ def mutate_frames(random: np.random.RandomState, frames: list[bytes]) -> list[by
 
 @pytest.mark.parametrize("name", sorted(MESSAGES))
 def test_messages(name):
-    """Each of 500 mutated messages is decoded or raises WireError, in less than a second."""
+    """Each of 500 mutated messages is decoded or raises WireError, without an endless computation."""
     random, refused = np.random.RandomState(0), 0
     for _ in range(MUTATIONS):
         frames = mutate_frames(random, MESSAGES[name])
@@ -78,7 +78,7 @@ def test_messages(name):
             decode(frames)
         except WireError:
             refused += 1
-        assert time.process_time() - began < 1
+        assert time.process_time() - began < 20
     assert MUTATIONS / 4 < refused <= MUTATIONS
 
 

@@ -58,7 +58,7 @@ def watched(tmp_path):
 
         thread = threading.Thread(target=watch)
         thread.start()
-        assert ready.wait(10)
+        assert ready.wait(60)
         function()
         time.sleep(0.2)
         end.set()

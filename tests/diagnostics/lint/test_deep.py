@@ -116,8 +116,11 @@ def remarks(log_lines):
 
 @pytest.mark.parametrize(
     "make",
-    [FeedInput, QueueInput, lambda data: StagingInput(QueueInput(data))],
-    ids=["Feed", "Queue", "Staging"],
+    [
+        pytest.param(FeedInput, id="Feed", marks=pytest.mark.slow),
+        pytest.param(QueueInput, id="Queue", marks=pytest.mark.slow),
+        pytest.param(lambda data: StagingInput(QueueInput(data)), id="Staging"),
+    ],
 )
 def test_the_training_does_not_change(make, log_lines):
     """With 'deep', all steps get the same datapoints, and all variables end with the same values as without it."""
