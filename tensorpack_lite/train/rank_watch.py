@@ -8,7 +8,6 @@ and turns the failure of another rank into an error on this one.
 from __future__ import annotations
 
 import hashlib
-import sys
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Callable, Dict, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from ..ranks.channel import RankChannel
 from ..ranks.connecting import RankError
 from ..tfutils.graph_description import describe_operations
 from ..utils import logger
+from ..utils.script_end import Show, at_error
 from .base import Trainer
 
 __all__ = ["RankCallback", "RankWatch", "graph_of_training"]
@@ -78,7 +78,7 @@ class RankWatch:
         self._place = "building the graph"
         self._waits_in: str | None = None
         self._trainer: Trainer | None = None
-        self._hooks: tuple[Any, Any] | None = None
+        self._stop_reporting: Callable[[], None] | None = None
         self.channel = RankChannel(
             rank, size, address, time_limit, self._where, credentials=credentials, other_ports=other_ports
         )
@@ -101,18 +101,15 @@ class RankWatch:
 
     def report_end_of_script(self) -> None:
         """Until this rank leaves, report an error that ends the script outside its trainer to the other ranks."""
-        show = sys.excepthook
+        self._stop_reporting = at_error(self._show_and_report)
 
-        def show_and_report(
-            kind: type[BaseException], error: BaseException, traceback: TracebackType | None
-        ) -> None:
-            try:
-                show(kind, error, traceback)
-            finally:
-                self._report(error, "in its script")
-
-        self._hooks = (show_and_report, show)
-        sys.excepthook = show_and_report
+    def _show_and_report(
+        self, show: Show, kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+    ) -> None:
+        try:
+            show(kind, error, traceback)
+        finally:
+            self._report(error, "in its script")
 
     @contextmanager
     def waiting(self, place: str) -> Iterator[None]:
@@ -197,8 +194,8 @@ class RankWatch:
         """Leave the channel, and drop the references that keep the trainer and its graph alive."""
         self.channel.close()
         self._trainer = None
-        if self._hooks is not None and sys.excepthook is self._hooks[0]:
-            sys.excepthook = self._hooks[1]
+        if self._stop_reporting is not None:
+            self._stop_reporting()
 
     # Status, which a thread of the channel reads several times a second ----------------------------------------------
     @property
