@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import TracebackType
-from typing import NamedTuple, Type
+from typing import Type
 
 from ..utils.script_end import Show, at_error
 
@@ -21,7 +22,8 @@ def end_with_code(kind: type[Exception]) -> None:
     at_error(_EndWithCode(kind))
 
 
-class _EndWithCode(NamedTuple):
+@dataclass(frozen=True)
+class _EndWithCode:
     """The function that ends the process with another code than 1, after an exception of a type."""
 
     kind: Type[Exception]

@@ -1,7 +1,7 @@
 """
 The trainer's side of the ranks' channel, independent of the engine that reduces the gradients.
 
-`RankWatch` reports the status of this rank over its `RankChannel`, compares the ranks before the first step,
+`RankConnection` reports the status of this rank over its `RankChannel`, compares the ranks before the first step,
 and turns the failure of another rank into an error on this one.
 """
 
@@ -25,7 +25,7 @@ from ..utils import logger
 from ..utils.script_end import Show, at_error
 from .base import Trainer
 
-__all__ = ["RankCallback", "RankWatch", "graph_of_training"]
+__all__ = ["RankCallback", "RankConnection", "graph_of_training"]
 
 # Engine errors with one of these texts are probably the effect of another rank's failure.
 _ECHOES = (
@@ -42,7 +42,7 @@ _EQUAL = "equal"
 _ECHO_SECONDS = 5.0  # time for the failure behind such an error to arrive
 
 
-class RankWatch:
+class RankConnection:
     """
     Connection of a trainer to the other ranks; a trainer that trains alone has none.
 
@@ -227,7 +227,7 @@ class RankCallback(Callback):
     no rank failed.
 
     Args:
-        watch: the `RankWatch` of this rank.
+        ranks: the `RankConnection` of this rank.
         broadcast: gives all ranks the chief's variables; called before training, and after each epoch if
             `every_epoch()`.
         every_epoch: returns whether to broadcast after an epoch.
@@ -241,15 +241,15 @@ class RankCallback(Callback):
     _chief_only = False
 
     def __init__(
-        self, watch: RankWatch, broadcast: Callable[[], None], every_epoch: Callable[[], bool]
+        self, ranks: RankConnection, broadcast: Callable[[], None], every_epoch: Callable[[], bool]
     ) -> None:
-        self._watch, self._broadcast, self._every_epoch = watch, broadcast, every_epoch
+        self._ranks, self._broadcast, self._every_epoch = ranks, broadcast, every_epoch
 
     def _before_train(self) -> None:
         self._broadcast()
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> None:
-        self._watch.channel.check()
+        self._ranks.channel.check()
 
     def _after_epoch(self) -> None:
         if self._every_epoch():
