@@ -54,7 +54,7 @@ class ProgressBar(Callback):
         self._interval = get_tqdm_kwargs()["mininterval"]  # seconds between two redraws
         self._due_at = 0.0  # when the bar is redrawn; tqdm itself is asked only then, because that costs time in each step
         self._num_new = 0  # steps that the bar does not know
-        self._watch: Callable[[float], None] | None = None
+        self._on_first_cost: Callable[[float], None] | None = None
 
     def watch_cost(self, function: Callable[[float], None]) -> None:
         """
@@ -63,7 +63,7 @@ class ProgressBar(Callback):
         Args:
             function: takes the cost. It is not called if the bar does not show the trainer's cost.
         """
-        self._watch = function if self._names is None else None
+        self._on_first_cost = function if self._names is None else None
 
     def _before_train(self) -> None:
         if self._names is None:
@@ -89,7 +89,7 @@ class ProgressBar(Callback):
             desc=f"Epoch {self.epoch_num}",
             miniters=1,
         )
-        self._due_at = 0.0 if self._watch is not None else time.time() + self._interval
+        self._due_at = 0.0 if self._on_first_cost is not None else time.time() + self._interval
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         if self._args is None or self._step_has_values:
@@ -113,9 +113,9 @@ class ProgressBar(Callback):
             return  # it is the last step of the epoch
         if has_values:
             self._show_values()
-            watch, self._watch = self._watch, None
-            if watch is not None and self._values:
-                watch(self._values[0])
+            function, self._on_first_cost = self._on_first_cost, None
+            if function is not None and self._values:
+                function(self._values[0])
         self._count_new()
         self._due_at = time.time() + self._interval
 

@@ -383,7 +383,7 @@ def without_finish(optimizer: tf.train.Optimizer) -> Iterator[bool]:
     usual = tf.train.Optimizer._finish
     advancing = [one for one in _optimizers_inside(optimizer) if type(one)._finish is not usual]
     for one in advancing:
-        one._finish = lambda updates, name: _tensorflow.group(*updates, name=name)
+        replace(one, "_finish", lambda updates, name: _tensorflow.group(*updates, name=name))
     try:
         yield bool(advancing)
     finally:

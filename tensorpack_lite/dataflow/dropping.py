@@ -16,20 +16,20 @@ from .repeat import RepeatedData
 if TYPE_CHECKING:
     import ctypes
 
-__all__ = ["DropWatch", "SharedDropWatch"]
+__all__ = ["DropCounter", "SharedDropCounter"]
 
 _MIN_DROPPED = 1000  # in a row, because a random function may drop a whole pass of a small source
 _WARN_DROPPED = 10_000
 
 
-class DropWatch:
+class DropCounter:
     """
     Counter of dropped datapoints, in the process that calls a function or collects its results.
 
     Args:
         who: the stage, for error messages.
         func: the function.
-        ds: the DataFlow that the stage reads. The RepeatedData below it counts passes; without one, the watch
+        ds: the DataFlow that the stage reads. The RepeatedData below it counts passes; without one, the counter
             only warns.
 
     Attributes:
@@ -74,7 +74,7 @@ class DropWatch:
         return 0 if self._repeated is None else self._repeated.num_passes
 
 
-class SharedDropWatch:
+class SharedDropCounter:
     """
     Counter of dropped datapoints for a function that several worker processes call.
 

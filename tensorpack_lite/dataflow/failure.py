@@ -11,7 +11,7 @@ import os
 import traceback
 from typing import Any, Callable
 
-from ..utils.errors import error_text, rebuild_error
+from ..utils.errors import error_text, rebuild_error, with_cause
 from ..utils.stacks import Line
 from .base import DataFlowTerminated
 
@@ -35,8 +35,7 @@ def stage_error(error: BaseException, where: str) -> BaseException:
     if isinstance(error, DataFlowTerminated):
         return error
     named = _rebuild(error, where) or RuntimeError(f"{where}: {type(error).__name__}: {error_text(error)}")
-    named.__cause__ = error
-    return named
+    return with_cause(named, error)
 
 
 def function_name(func: Callable[..., Any]) -> str:

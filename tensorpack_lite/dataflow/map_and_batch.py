@@ -14,7 +14,7 @@ from ..utils.checks import check_at_least, check_callable
 from ..utils.old_names import old_arguments
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, InfiniteLengthError, require_workers
 from .batch import BatchData, stack_component
-from .dropping import SharedDropWatch
+from .dropping import SharedDropCounter
 from .failure import function_name
 from .map_process import map_arriving
 from .process.channel import MAX_SLOTS
@@ -100,7 +100,7 @@ class MultiProcessMapAndBatchDataZMQ(DataFromWorkers):
 
     def _tasks(self) -> list[Task]:
         pipes = [multiprocessing.Pipe() for _ in range(self.num_proc)]
-        counts = multiprocessing.RawArray("q", 1 + 2 * self.num_proc)  # see SharedDropWatch
+        counts = multiprocessing.RawArray("q", 1 + 2 * self.num_proc)  # see SharedDropCounter
         # one part of the buffer waits in the dispatcher and in the channels, the rest as batches
         per_worker = self.buffer_size // self.num_proc
         chunk_length = max(1, min(CHUNK_LENGTH, per_worker // (2 * _DISPATCHER_SLOTS)))
@@ -117,7 +117,7 @@ class MultiProcessMapAndBatchDataZMQ(DataFromWorkers):
         where = f"in map_func {function_name(self.map_func)} or in batching"
         mappers = []
         for index, (reading, _) in enumerate(pipes):
-            drops = SharedDropWatch(type(self).__name__, self.map_func, counts, index, max_behind)
+            drops = SharedDropCounter(type(self).__name__, self.map_func, counts, index, max_behind)
             args = (drops, self.map_func, reading, self.batch_size)
             mappers.append(Task(where, _map_and_batch, args, Settings(num_batches, 1, 1), [reading]))
         return [dispatcher, *mappers]
@@ -136,7 +136,7 @@ def _dispatch(ds: DataFlow, counts: ctypes.Array[ctypes.c_longlong]) -> Iterator
 
 
 def _map_and_batch(
-    drops: SharedDropWatch, map_func: Callable[[Any], Any], connection: Connection, batch_size: int
+    drops: SharedDropCounter, map_func: Callable[[Any], Any], connection: Connection, batch_size: int
 ) -> Iterator[list[Datapoint]]:
     """Map and batch the datapoints that arrive; runs in a worker."""
     holder = []

@@ -27,7 +27,7 @@ from typing import Any, Callable, Iterator
 from ..utils import logger
 from ..utils.checks import check_at_least, check_callable
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow, length_or_none, require_workers
-from .dropping import DropWatch
+from .dropping import DropCounter
 from .exact.recording import State
 from .observing import separate_pipelines
 from .repeat import RepeatedData
@@ -137,7 +137,7 @@ class ParallelMapData(ProxyDataFlow):
         self._owner: int | None = None  # pid of the process that started the pool
         self._stop_pool: Any = None  # finalizer that stops the pool
         self.repeated: RepeatedData | None = None  # after reset_state, if not strict
-        self._drops: Any = None  # a DropWatch, after reset_state
+        self._drops: Any = None  # a DropCounter, after reset_state
         # iterator over all passes, or when strict over the current pass
         self._source: Iterator[Datapoint] = iter(())
         self._in_flight = 0  # submitted and not collected
@@ -168,7 +168,7 @@ class ParallelMapData(ProxyDataFlow):
         self._in_flight = 0
         self._at_start = False
         self.repeated = None if self.strict else RepeatedData(self._datapoints(), -1)
-        self._drops = DropWatch(type(self).__name__, self.map_func, self.repeated)
+        self._drops = DropCounter(type(self).__name__, self.map_func, self.repeated)
 
     def _datapoints(self) -> DataFlow:
         """Return what the pool maps: the datapoints of `ds`, numbered if the position is recorded."""

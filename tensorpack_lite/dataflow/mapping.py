@@ -15,7 +15,7 @@ from typing import Any, Callable, Hashable, Iterator, Sequence
 from ..utils.checks import check_callable, check_pickled, check_type
 from ..utils.errors import DamagedFileError, rebuild_error
 from .base import DataFlow, Datapoint, ProxyDataFlow
-from .dropping import DropWatch
+from .dropping import DropCounter
 from .failure import describe_failure
 
 __all__ = ["MapData", "MapDataComponent", "SelectComponent"]
@@ -56,7 +56,7 @@ class MapData(ProxyDataFlow):
         self.__dict__.update(state)
 
     def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
-        apply, watch = self._apply, DropWatch(type(self).__name__, self.func, self.ds)
+        apply, counter = self._apply, DropCounter(type(self).__name__, self.func, self.ds)
         self.dropped_all = ""
         for datapoint in self.ds:
             try:
@@ -69,14 +69,14 @@ class MapData(ProxyDataFlow):
                     raise
                 raise named from error
             if mapped is not None:
-                watch.kept = True
+                counter.kept = True
                 yield mapped
                 continue
-            watch.drop()
-            if watch.saw_whole_pass():
-                raise watch.error()
+            counter.drop()
+            if counter.saw_whole_pass():
+                raise counter.error()
         if not start:
-            self.dropped_all = watch.describe()
+            self.dropped_all = counter.describe()
 
     def _apply(self, datapoint: Datapoint) -> Datapoint | None:
         return self.func(copy(datapoint))  # a copy, because the source may keep the original

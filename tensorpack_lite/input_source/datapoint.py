@@ -17,10 +17,10 @@ from ..utils import logger
 from ..utils.errors import rebuild_error
 from ..utils.plain_values import checksum
 
-__all__ = ["Arrays", "DatapointConverter", "Watch", "check_num_inputs", "iterate_named"]
+__all__ = ["Arrays", "DatapointConverter", "Examine", "check_num_inputs", "iterate_named"]
 
 Arrays = List[np.ndarray]
-Watch = Callable[[Dict[str, np.ndarray]], bool]
+Examine = Callable[[Dict[str, np.ndarray]], bool]
 """A function that gets the arrays of a datapoint by name, and returns whether it is to be called again."""
 
 _NUM_CHECKSUMS = 8
@@ -43,7 +43,7 @@ class DatapointConverter:
 
     Attributes:
         first_checksums: the checksums of the first 8 datapoints, one for each component.
-        watch: called with each datapoint, in the thread that reads, until it returns False; None, the default, calls
+        examine: called with each datapoint, in the thread that reads, until it returns False; None, the default, calls
             nothing. Its errors end training like errors of the data.
         first_datapoint: up to 16 samples of the first datapoint, at most 4 MB of each component, by the names of the inputs.
 
@@ -56,7 +56,7 @@ class DatapointConverter:
     def __init__(self, who: str, signature: Sequence[tf.TensorSpec]) -> None:
         self._who = who
         self.first_checksums: list[list[str]] = []
-        self.watch: Watch | None = None
+        self.examine: Examine | None = None
         self.first_datapoint: dict[str, np.ndarray] = {}
         self._names = [spec.name for spec in signature]
         self._converters = [
@@ -91,8 +91,8 @@ class DatapointConverter:
         if len(self.first_checksums) < _NUM_CHECKSUMS:
             self.first_checksums.append([checksum(array) for array in arrays])
             self.first_datapoint = self.first_datapoint or dict(zip(self._names, map(_first_samples, arrays)))
-        if self.watch is not None and not self.watch(dict(zip(self._names, arrays))):
-            self.watch = None
+        if self.examine is not None and not self.examine(dict(zip(self._names, arrays))):
+            self.examine = None
         return arrays
 
     def _components_of(self, datapoint: object) -> Sequence[object]:

@@ -8,6 +8,7 @@ until that element arrived.
 
 from __future__ import annotations
 
+from math import inf
 from time import perf_counter_ns, sleep
 from typing import Sequence
 
@@ -21,7 +22,8 @@ from .queueing import QueueInput
 
 __all__ = ["QueueWaits"]
 
-_MAX_TRIES = 10
+_MAX_CALLS = 10  # that return while elements are counted
+_MAX_TRIES = 2000  # a second; on full cores, a thread may be without a core for some ten milliseconds
 _SECONDS_OF_A_CALL = 5e-4
 
 
@@ -39,9 +41,8 @@ class QueueWaits:
     def __init__(self, source: QueueInput) -> None:
         self._source, self._thread = source, source.thread
         self._max_chunk = source._ops.max_chunk
-        self._can_be_known = _is_fifo_with_room(source.queue, self._max_chunk) and (
-            self._thread.on_enqueued is None
-        )
+        self._room = _capacity(source.queue) - self._max_chunk
+        self._can_be_known = self._room >= 0 and self._thread.on_enqueued is None
         self._arrivals: list[tuple[int, int]] = []
         if self._can_be_known:
             self._thread.on_enqueued = self._note
@@ -51,15 +52,24 @@ class QueueWaits:
         self._arrivals.append((num, perf_counter_ns()))
 
     def _count(self) -> tuple[int, int]:
-        """Return how many elements were enqueued, and taken. The second is too small while a call waits for room."""
+        """
+        Return how many elements were enqueued, and taken.
+
+        Both are counted while no call enqueues. A call that waits for a core is waited for: with StagingInput, a run often ends
+        before the call that has enqueued its element returns. If a call waits for room, or calls follow each other, the second
+        number is too small. Then training does not wait for data, so that this does not matter.
+        """
         num, was_in_call = self._enqueued()
+        num_calls = 0
         for _ in range(_MAX_TRIES):
             size = int(tf.get_default_session().run(self._source._ops.size))
             num_before, (num, is_in_call) = num, self._enqueued()
             if num == num_before and not was_in_call and not is_in_call:
                 return num, num - size
+            num_calls += num != num_before
+            if size > self._room or num_calls == _MAX_CALLS:
+                break
             was_in_call = is_in_call
-            # a call that has enqueued what a run has already taken returns in another thread
             sleep(_SECONDS_OF_A_CALL)
         return num_before, num_before - size
 
@@ -105,7 +115,10 @@ class QueueWaits:
         return num_towers * self._source._num_in_datapoint
 
 
-def _is_fifo_with_room(queue: tf.QueueBase, max_chunk: int) -> bool:
+def _capacity(queue: tf.QueueBase) -> float:
+    """Return the number of elements for which a queue has room; -1 if it is not first in, first out."""
     operation = queue.queue_ref.op
-    capacity = operation.get_attr("capacity") if operation.type == "FIFOQueueV2" else 0
-    return bool(capacity < 0 or capacity >= max_chunk)
+    if operation.type != "FIFOQueueV2":
+        return -1
+    capacity = int(operation.get_attr("capacity"))
+    return inf if capacity < 0 else capacity

@@ -44,7 +44,7 @@ class LoopTrainer(ExplainsArguments):
         model: the model that `launch_train_with_config` trains; None in other trainings.
         arguments: those of `train`; None before.
         extensions: the parts of the training that act around it, in order; see `Extension`. Change the list before training.
-        ranks: the connection to the other processes, a `RankWatch`; None in a process that trains alone.
+        ranks: the connection to the other processes, a `RankConnection`; None in a process that trains alone.
         updates_together: whether a step has one update, of the gradients of all towers.
     """
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import sys
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Callable
+from typing import Type
+
+from ..utils.script_end import Show, at_error
 
 __all__ = ["FOLLOWED", "end_with_code"]
 
@@ -17,19 +19,18 @@ the lowest one that schedulers try again.
 
 def end_with_code(kind: type[Exception]) -> None:
     """From now on, let an exception of this type that reaches the end of the script end the process with `FOLLOWED`."""
-    if not isinstance(sys.excepthook, _Hook):
-        sys.excepthook = _Hook(sys.excepthook, kind)
+    at_error(_EndWithCode(kind))
 
 
-class _Hook:
-    """The hook that shows uncaught errors, and ends the process with another code than 1."""
+@dataclass(frozen=True)
+class _EndWithCode:
+    """The function that ends the process with another code than 1, after an exception of a type."""
 
-    def __init__(self, show: Callable[..., object], kind: type[Exception]) -> None:
-        self._show, self._kind = show, kind
+    kind: Type[Exception]
 
     def __call__(
-        self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+        self, show: Show, kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
-        self._show(kind, error, traceback)
-        if issubclass(kind, self._kind):
+        show(kind, error, traceback)
+        if issubclass(kind, self.kind):
             raise SystemExit(FOLLOWED)

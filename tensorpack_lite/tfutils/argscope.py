@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Callable, Iterator, TypeVar
 
+from ..compat.replacement import replace
 from ..utils import logger
 from ..utils.checks import check_callable, check_type
 from .model_utils import get_shape_str
@@ -140,7 +141,7 @@ def enable_argscope_for_module(module: ModuleType, log_shape: bool = True) -> No
     # not vars(module), which is nearly empty in a module that is loaded on first use
     for name, function in inspect.getmembers(module, inspect.isfunction):
         if not _is_enabled(function):
-            setattr(module, name, enable_argscope_for_function(function, log_shape=log_shape))
+            replace(module, name, enable_argscope_for_function(function, log_shape=log_shape))
 
 
 def mark_enabled(layer: Any) -> None:

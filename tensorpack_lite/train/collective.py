@@ -54,7 +54,7 @@ class CollectiveTrainer(RankTrainer):
         size: number of processes.
         local_rank, local_size: the same among the processes of this machine.
         is_chief: whether this is rank 0.
-        ranks: the `RankWatch`; None in a process that trains alone.
+        ranks: the `RankConnection`; None in a process that trains alone.
         BROADCAST_EVERY_EPOCH: whether all ranks get the variables of rank 0 after each epoch; can be set
             before training.
 

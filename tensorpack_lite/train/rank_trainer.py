@@ -32,7 +32,7 @@ from ..tfutils.tower.context import TrainTowerContext
 from ..tfutils.tower.tower_ranks import TowerRanks
 from ..utils import logger
 from .exact.rank_states import gather_states, num_saved, split_state, take_part
-from .rank_watch import RankCallback, RankWatch, graph_of_training
+from .rank_connection import RankCallback, RankConnection, graph_of_training
 from .signals.extension import Signals
 from .tower import CostFn, OptFn, SingleCostTrainer
 
@@ -53,7 +53,7 @@ class RankTrainer(SingleCostTrainer):
         size: number of processes.
         local_rank, local_size: the same among the processes of this machine.
         is_chief: whether this is rank 0.
-        ranks: the `RankWatch`; None in a process that trains alone.
+        ranks: the `RankConnection`; None in a process that trains alone.
         BROADCAST_EVERY_EPOCH: whether all ranks get the variables of rank 0 after each epoch; can be set
             before training.
     """
@@ -61,7 +61,7 @@ class RankTrainer(SingleCostTrainer):
     def __init__(self) -> None:
         super().__init__()
         self.BROADCAST_EVERY_EPOCH = True
-        self.ranks: RankWatch | None = None
+        self.ranks: RankConnection | None = None
         self._average = True
         self._sync_op: tf.Operation = None
         self._graph: dict[str, Any] = {}
@@ -88,7 +88,7 @@ class RankTrainer(SingleCostTrainer):
         ignored = f" Ignored: {', '.join(place.ignored)}." if place.ignored else ""
         logger.info(f"{place.describe(socket.gethostname())} {meeting.describe()}{ignored}")
         end_with_code(RankError)
-        self.ranks = RankWatch(self.rank, self.size, meeting.address, time_limit, *meeting[1:])
+        self.ranks = RankConnection(self.rank, self.size, meeting.address, time_limit, *meeting[1:])
         self.ranks.report_end_of_script()
 
     def _require_new_session(self, session_creator: tf.train.SessionCreator) -> None:

@@ -89,14 +89,16 @@ def _with_bases(bases: tuple[Any, ...], named_after: int = 0) -> type:
 
     def named(one: object) -> object:
         default_new = copyreg.__newobj__  # type: ignore[attr-defined]
-        return script if one is made else _new if one is default_new else one
+        return script if one is Made else _new if one is default_new else one
 
-    def reduce_ex(self: Any, protocol: int) -> Any:
-        make, arguments, *state = super(made, self).__reduce_ex__(max(protocol, 2))
-        return (named(make), tuple(map(named, arguments)), *state)
+    class Made(*bases):  # type: ignore[misc]
+        __module__, __doc__ = script.__module__, script.__doc__
 
-    contents = {"__module__": script.__module__, "__doc__": script.__doc__, "__reduce_ex__": reduce_ex}
-    made: Any = type(script.__name__, bases, contents)
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            make, arguments, *state = super().__reduce_ex__(max(protocol, 2))
+            return (named(make), tuple(map(named, arguments)), *state)
+
+    made: Any = functools.update_wrapper(Made, script, ("__name__", "__qualname__"), ())
     return made
 
 

@@ -12,7 +12,7 @@ import re
 import sysconfig
 from types import TracebackType
 
-from .errors import error_text
+from .errors import error_text, with_cause
 
 __all__ = ["shorten_stacks", "shorten_traceback", "shows_all"]
 
@@ -47,9 +47,10 @@ def shorten_traceback(error: BaseException) -> int:
         while cause is not None and id(cause) not in seen and _is_repeated(cause, one, frames):
             seen.add(id(cause))
             frames += _frames(cause)
-            cause = one.__cause__ = _cause(cause)
+            cause = _cause(cause)
+            with_cause(one, cause)
         shown = [frame for frame in frames[:-1] if not _is_of_library(frame)] + frames[-1:]
-        one.__traceback__ = _joined(shown)
+        one.with_traceback(_joined(shown))
         num_left_out += len(frames) - len(shown)
         if cause is None or id(cause) in seen:
             break

@@ -10,7 +10,7 @@ import errno
 from contextlib import contextmanager
 from typing import Iterator
 
-__all__ = ["DamagedFileError", "error_text", "parsing", "rebuild_error", "type_error"]
+__all__ = ["DamagedFileError", "error_text", "parsing", "rebuild_error", "type_error", "with_cause"]
 
 # errno of an OSError that the content of a file causes: gzip, HDF5, a seek to an invalid position
 _NOT_ABOUT_THE_DISK = (None, 0, errno.EINVAL)
@@ -53,6 +53,18 @@ def type_error(who: str, expected: str, got: object, advice: str = "") -> TypeEr
         'QueueInput: expected a DataFlow, got list. Wrap it: QueueInput(DataFromList(data)).'
     """
     return TypeError(f"{who}: expected {expected}, got {type(got).__name__}. {advice}".rstrip())
+
+
+def with_cause(error: BaseException, cause: BaseException | None) -> BaseException:
+    """
+    Return an error with another cause: what `raise error from cause` does, for an error that is raised later, or by others.
+
+    Args:
+        error: the error.
+        cause: the error that has caused it; None for none.
+    """
+    error.__cause__ = cause
+    return error
 
 
 def rebuild_error(error: BaseException, where: str) -> BaseException:

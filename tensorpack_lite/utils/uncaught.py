@@ -1,9 +1,4 @@
-"""
-A brief traceback for an error that ends a script, and one line after Ctrl-C.
-
-The errors are raised as usual. Only `sys.excepthook` differs, so nothing changes where something catches them, as notebooks,
-debuggers and test runners do.
-"""
+"""A brief traceback for an error that ends a script, and one line after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -11,10 +6,10 @@ import io
 import sys
 from contextlib import redirect_stderr
 from types import TracebackType
-from typing import Any
 
 from .brief_traceback import shorten_stacks, shorten_traceback
 from .errors import error_text
+from .script_end import Show, at_error
 
 __all__ = ["EndsBriefly", "end_briefly"]
 
@@ -43,36 +38,29 @@ class EndsBriefly:
 
 def end_briefly() -> None:
     """From now on, print the error that ends the script without the frames of the libraries."""
-    if not isinstance(sys.excepthook, _Hook):
-        sys.excepthook = _Hook(sys.excepthook)
+    at_error(_print_briefly)
 
 
-class _Hook:
-    """The hook that prints uncaught errors. Each process has at most one."""
-
-    def __init__(self, previous: Any) -> None:
-        self._previous = previous
-
-    def __call__(
-        self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None
-    ) -> None:
-        sys.stdout.flush()
-        if isinstance(error, KeyboardInterrupt) and hasattr(error, "exit_code"):
-            sys.stderr.write(f"KeyboardInterrupt: {str(error) or 'Ctrl-C ended the training.'}\n")
-            if error.exit_code is not None:
-                raise SystemExit(error.exit_code)
-            return
-        num_left_out = shorten_traceback(error)
-        if num_left_out:
-            sys.stderr.write(
-                f"{num_left_out} frames of tensorpack_lite, TensorFlow and Python are left out; "
-                "TENSORPACK_LITE_FULL_TRACEBACK=1 shows them.\n"
-            )
-        text = error_text(error)
-        short = shorten_stacks(text)
-        if text == short:
-            self._previous(kind, error, error.__traceback__)
-            return
-        with redirect_stderr(io.StringIO()) as printed:
-            self._previous(kind, error, error.__traceback__)
-        sys.stderr.write(printed.getvalue().replace(text, short))
+def _print_briefly(
+    show: Show, kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+) -> None:
+    sys.stdout.flush()
+    if isinstance(error, KeyboardInterrupt) and hasattr(error, "exit_code"):
+        sys.stderr.write(f"KeyboardInterrupt: {str(error) or 'Ctrl-C ended the training.'}\n")
+        if error.exit_code is not None:
+            raise SystemExit(error.exit_code)
+        return
+    num_left_out = shorten_traceback(error)
+    if num_left_out:
+        sys.stderr.write(
+            f"{num_left_out} frames of tensorpack_lite, TensorFlow and Python are left out; "
+            "TENSORPACK_LITE_FULL_TRACEBACK=1 shows them.\n"
+        )
+    text = error_text(error)
+    short = shorten_stacks(text)
+    if text == short:
+        show(kind, error, error.__traceback__)
+        return
+    with redirect_stderr(io.StringIO()) as printed:
+        show(kind, error, error.__traceback__)
+    sys.stderr.write(printed.getvalue().replace(text, short))

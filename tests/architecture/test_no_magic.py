@@ -14,6 +14,16 @@ import pytest
 # (file, rule, what) -> reason. `what` is the name that the message shows.
 ALLOWED = {
     (
+        "utils/script_end.py",
+        "excepthook",
+        "sys.excepthook",
+    ): "only the end of the script knows that nothing has caught an error; all that is done then is added here",
+    (
+        "utils/errors.py",
+        "foreign attribute",
+        "error.__cause__",
+    ): "`raise ... from` for an error that is raised later; all that set a cause do it here",
+    (
         "callbacks/param/hyperparam.py",
         "setattr",
         "setattr",
@@ -34,11 +44,6 @@ ALLOWED = {
         "layer.__signature__",
     ): "the decorator adds an argument, the name; `help` and editors show this signature of its own function",
     (
-        "tfutils/argscope.py",
-        "setattr",
-        "setattr",
-    ): "enable_argscope_for_module replaces functions of the module that the user passes; this is its purpose",
-    (
         "utils/logger.py",
         "input",
         "input",
@@ -49,80 +54,26 @@ ALLOWED = {
         "__class__",
     ): "a remapped input source passes isinstance checks for the source that it wraps",
     (
-        "ranks/exit_code.py",
-        "excepthook",
-        "sys.excepthook",
-    ): "only the end of the script knows that nothing has caught the error of another rank",
-    (
-        "train/rank_watch.py",
-        "excepthook",
-        "sys.excepthook",
-    ): "an error outside the trainer must reach the other ranks before this process ends",
-    (
-        "utils/uncaught.py",
-        "excepthook",
-        "sys.excepthook",
-    ): "a script that an error ends prints little, and callers still get the whole error",
-    (
-        "utils/brief_traceback.py",
-        "foreign attribute",
-        "one.__cause__",
-    ): "the error ends the script or the worker, and what is printed shows the lines of the user only",
-    ("utils/brief_traceback.py", "foreign attribute", "one.__traceback__"): "likewise",
-    (
         "utils/frames.py",
         "frame",
         "sys._current_frames",
     ): "the watches of the training and of its ranks report where threads wait",
     (
-        "compat/private.py",
-        "foreign attribute",
-        "one._finish",
-    ): "an optimizer advances once per step while several towers are built; restored afterwards",
-    (
         "tf1/startup/sitecustomize.py",
-        "foreign attribute",
-        "builtins.__import__",
-    ): "the purpose of `tensorpack-lite run`: a script gets other modules than installed packages do",
-    (
-        "tf1/startup/sitecustomize.py",
-        "foreign attribute",
-        "module.__spec__",
-    ): "the import system overwrites the spec of every module that it loads; this restores it",
-    ("tf1/startup/sitecustomize.py", "excepthook", "sys.excepthook"): "likewise",
-    ("tf1/startup/sitecustomize.py", "frame", "sys._getframe"): "the file that imports decides what it gets",
-    ("tf1/removed/said.py", "frame", "sys._getframe"): "the log names the line that uses a removed name",
+        "frame",
+        "sys._getframe",
+    ): "the file that imports, or uses a removed name, decides what it gets; `run` looks at frames only here",
     ("tf1/removed/python_2_names.py", "exec", "exec"): "execfile of Python 2 is this function",
-    (
-        "tf1/removed/modules.py",
-        "foreign attribute",
-        "module.__spec__",
-    ): "as in tf1/startup/sitecustomize.py",
     (
         "compat/replacement.py",
         "setattr",
         "setattr",
-    ): "`tensorpack-lite run` and cpu_layout replace names of TensorFlow, which is their purpose; all do it here",
-    (
-        "tf1/removed/replacement.py",
-        "setattr",
-        "setattr",
-    ): "the purpose of this package: classes get methods back that they have lost, only under the command",
-    (
-        "dataflow/failure.py",
-        "foreign attribute",
-        "named.__cause__",
-    ): "an exception keeps the cause of its original",
+    ): "the purpose of `tensorpack-lite run`, cpu_layout and enable_argscope_for_module is to replace names; all do it here",
     (
         "utils/old_names.py",
         "__new__",
         "__new__",
     ): "under `tensorpack-lite run`, `SimpleTrainer(config)` must create a trainer of trainv1",
-    (
-        "trainv1/choose.py",
-        "type()",
-        "type",
-    ): "a script's own class gets the old interface without an edit of the script",
     (
         "tfutils/argscope.py",
         "foreign attribute",

@@ -88,7 +88,7 @@ class FakeHorovod(types.ModuleType):
 
 
 class AgreeingRanks:
-    """Replacement for a `RankWatch` whose other ranks have the same values as this one, and do not fail."""
+    """Replacement for a `RankConnection` whose other ranks have the same values as this one, and do not fail."""
 
     def __init__(self, rank, size, address, time_limit, credentials, other_ports=()):
         self.place, self.address, self.time_limit, self.compared = (rank, size), address, time_limit, {}
@@ -150,6 +150,6 @@ def installed(fake):
         for name in list(os.environ):
             if name.startswith("HOROVOD_") or name == "TENSORPACK_RANKS_ADDRESS":
                 del os.environ[name]
-        stack.enter_context(mock.patch("tensorpack_lite.train.rank_trainer.RankWatch", AgreeingRanks))
+        stack.enter_context(mock.patch("tensorpack_lite.train.rank_trainer.RankConnection", AgreeingRanks))
         stack.enter_context(mock.patch("atexit.register"))
         yield fake

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from time import perf_counter_ns
 from types import SimpleNamespace
@@ -143,26 +144,43 @@ class TestQueueWaits:
         runs = [(100 + k, 110 + k, source.taking) for k in range(6)]
         assert 40 == waited(waits, *runs, (200, 260, source.taking))[-1]
 
-    def test_a_call_that_returns_late(self, make, monkeypatch):
+    @pytest.mark.parametrize("num", [1, 100])
+    def test_a_call_that_returns_late(self, make, monkeypatch, num):
         """If a run has taken the datapoint of a call that has not returned yet, the call is waited for."""
 
         def take_early(now):
-            """Take an element whose call returns during the next sleep."""
+            """Take an element whose call returns during one of the next sleeps."""
             source.thread.enqueuing.begin_wait(is_for_room=True)
             source.put(1)
             source.take(1)
-            monkeypatch.setattr(waiting, "sleep", lambda _: end_call(now))
+            sleeps = itertools.count(1)
+            monkeypatch.setattr(waiting, "sleep", lambda _: end_call(now) if next(sleeps) == num else None)
 
         def end_call(now):
             source.end_call(1, now)
             source.thread.enqueuing.end_wait()
-            monkeypatch.setattr(waiting, "sleep", lambda _: None)
 
         source = make()
         take_early(90)
         waits = QueueWaits(source)
         take_early(240)
         assert [40] == waited(waits, (200, 260, source.taking))
+
+    @pytest.mark.parametrize("num_sleeps", [0, 10])
+    def test_calls_without_end(self, make, monkeypatch, num_sleeps):
+        """Elements are counted soon if the call that enqueues waits for room, or if a call follows the other."""
+
+        def sleep(_):
+            slept.append(1)
+            source.enqueue(1)
+
+        slept = []
+        source = make(tf.FIFOQueue(70, [tf.int64]), max_chunk=20)
+        source.enqueue(40 if num_sleeps else 51)
+        source.thread.enqueuing.begin_wait(is_for_room=True)
+        monkeypatch.setattr(waiting, "sleep", sleep)
+        QueueWaits(source)
+        assert num_sleeps == len(slept)
 
     def test_a_call_that_has_not_returned(self, make):
         """If the call that enqueued has not returned yet, the run waited until its end."""

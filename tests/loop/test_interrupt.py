@@ -1,4 +1,4 @@
-"""loop/signals/interrupt.py: how InterruptWatch handles SIGINT, with and without a waiting main thread."""
+"""loop/signals/interrupt.py: how Interruptible handles SIGINT, with and without a waiting main thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.signals import interrupt
-from tensorpack_lite.loop.signals.interrupt import InterruptWatch
+from tensorpack_lite.loop.signals.interrupt import Interruptible
 
 FORK = multiprocessing.get_context("fork")
 
@@ -54,7 +54,7 @@ def interrupt_this_process_and_stay():
 def test_leaves_everything_as_it_was(handler):
     """After the context, the handler, the wakeup file descriptor and the threads are the same as before."""
     threads = threading.enumerate()
-    with InterruptWatch(never, never):
+    with Interruptible(never, never):
         pass
     assert handler is signal.getsignal(signal.SIGINT)
     assert -1 == signal.set_wakeup_fd(-1)
@@ -63,7 +63,7 @@ def test_leaves_everything_as_it_was(handler):
 
 def test_handler_runs_at_once_while_python_runs(handler):
     """While the main thread runs Python code, the handler's exception is raised and nothing is interrupted."""
-    with pytest.raises(Interrupted), InterruptWatch(never, never):
+    with pytest.raises(Interrupted), Interruptible(never, never):
         interrupt_this_process()
         threading.Event().wait(10)
 
@@ -75,7 +75,7 @@ def test_signals_are_passed_on(handler):
     sender.setblocking(False)
     signal.set_wakeup_fd(sender.fileno())
     try:
-        with pytest.raises(Interrupted), InterruptWatch(never, never):
+        with pytest.raises(Interrupted), Interruptible(never, never):
             interrupt_this_process()
             threading.Event().wait(10)
     finally:
@@ -87,7 +87,7 @@ def test_signals_are_passed_on(handler):
 
 def test_handler_set_inside_stays(handler):
     """A handler that is set inside the context is kept."""
-    with InterruptWatch(never, never):
+    with Interruptible(never, never):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     assert signal.SIG_IGN is signal.getsignal(signal.SIGINT)
 
@@ -95,7 +95,7 @@ def test_handler_set_inside_stays(handler):
 def test_ignored_signal(handler):
     """If SIGINT is ignored, the context does nothing."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with InterruptWatch(never, never):
+    with Interruptible(never, never):
         assert -1 == signal.set_wakeup_fd(-1)
         assert signal.SIG_IGN is signal.getsignal(signal.SIGINT)
 
@@ -105,7 +105,7 @@ def test_outside_of_the_main_thread(handler):
     seen = []
 
     def enter():
-        with InterruptWatch(never, never):
+        with Interruptible(never, never):
             seen.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=enter)
@@ -117,7 +117,7 @@ def test_outside_of_the_main_thread(handler):
 class TestForks:
     def test_a_fork_does_not_hold_up_the_end(self, handler):
         """The context is left although a forked process lives on."""
-        with InterruptWatch(never, never):
+        with Interruptible(never, never):
             process = FORK.Process(target=time.sleep, args=(20,))
             process.start()
         assert process.is_alive()
@@ -128,7 +128,7 @@ class TestForks:
         """A SIGINT that only a forked process gets does not interrupt the main process."""
         monkeypatch.setattr(interrupt, "_PATIENCE_SECONDS", 0.01)
         calls = []
-        with InterruptWatch(lambda: calls.append("interrupt"), lambda: calls.append("close")):
+        with Interruptible(lambda: calls.append("interrupt"), lambda: calls.append("close")):
             process = FORK.Process(target=interrupt_this_process_and_stay)
             process.start()
             process.join()
@@ -160,7 +160,7 @@ class TestWaitingRun:
 
         thread = threading.Thread(target=send_signal)
         thread.start()
-        with pytest.raises(Interrupted), InterruptWatch(lambda: sess.run(close), never):
+        with pytest.raises(Interrupted), Interruptible(lambda: sess.run(close), never):
             sess.run(dequeue)
         thread.join()
         assert 1.0 == sess.run(tf.constant(1.0))
@@ -178,7 +178,7 @@ class TestWaitingRun:
 
         thread = threading.Thread(target=signal_twice)
         thread.start()
-        with pytest.raises(Interrupted), InterruptWatch(interrupted.set, lambda: sess.run(close)):
+        with pytest.raises(Interrupted), Interruptible(interrupted.set, lambda: sess.run(close)):
             sess.run(dequeue)
         thread.join()
         assert any("Press Ctrl-C again to close the session" in line for line in log_lines)

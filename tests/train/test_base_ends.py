@@ -230,12 +230,14 @@ class TestLatestCheckpoint:
     @pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("mine")], ids=["Ctrl-C", "error"])
     def test_named(self, trainer, run, log_dir, log_lines, error):
         """After Ctrl-C or an error, the log names the latest checkpoint, from which the training can continue."""
-        run(trainer, ModelSaver(), RecordingCallback("a", "trigger_epoch", error))
+        with pytest.raises(type(error)):
+            run(trainer, ModelSaver(), RecordingCallback("a", "trigger_epoch", error))
         (line,) = [line for line in log_lines if "latest checkpoint" in line]
         assert line.endswith(f"model-{trainer.global_step}. AutoResumeTrainConfig continues from it.")
         assert trainer.global_step
 
     def test_none(self, trainer, run, log_dir, log_lines):
         """Without a checkpoint, or at a quiet end, no line names one."""
-        run(trainer, ModelSaver(), RecordingCallback("a", "trigger_step", ValueError("mine")))
+        with pytest.raises(ValueError, match="mine"):
+            run(trainer, ModelSaver(), RecordingCallback("a", "trigger_step", ValueError("mine")))
         assert [] == [line for line in log_lines if "latest checkpoint" in line]

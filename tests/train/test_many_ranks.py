@@ -21,7 +21,7 @@ from tensorpack_lite.ranks.cluster import free_ports  # noqa: E402
 from tensorpack_lite.ranks.connecting import RankError  # noqa: E402
 from tensorpack_lite.ranks.hub import RankHub  # noqa: E402
 from tensorpack_lite.train.exact.rank_states import _encode, gather_states, take_part  # noqa: E402
-from tensorpack_lite.train.rank_watch import RankWatch  # noqa: E402
+from tensorpack_lite.train.rank_connection import RankConnection  # noqa: E402
 
 SIZES = [40, pytest.param(1000, marks=pytest.mark.proof)]
 
@@ -79,8 +79,8 @@ def connect(monkeypatch):
 
 
 def watch_of(channel):
-    """Return a RankWatch around a channel that is connected already."""
-    watch = RankWatch.__new__(RankWatch)
+    """Return a RankConnection around a channel that is connected already."""
+    watch = RankConnection.__new__(RankConnection)
     watch.rank, watch.size, watch.channel = channel.rank, channel.size, channel
     return watch
 

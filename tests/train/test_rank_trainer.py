@@ -9,7 +9,7 @@ from tensorpack_lite.callbacks import EarlyStopping, ModelSaver
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.ranks.cluster import free_ports
 from tensorpack_lite.train.collective import CollectiveTrainer
-from tensorpack_lite.train.rank_watch import RankWatch
+from tensorpack_lite.train.rank_connection import RankConnection
 from tensorpack_lite.utils import logger
 
 
@@ -18,7 +18,7 @@ def trainer(monkeypatch):
     """A trainer with a channel to other ranks, of which there are none."""
     monkeypatch.delenv("TF_CONFIG", raising=False)
     one, model = CollectiveTrainer(), Mean()
-    one.ranks = RankWatch(0, 1, ("127.0.0.1", free_ports(1)[0]), 10.0)
+    one.ranks = RankConnection(0, 1, ("127.0.0.1", free_ports(1)[0]), 10.0)
     one.setup_graph(model.get_input_signature(), FeedInput(threes()), model.build_graph, model.get_optimizer)
     yield one
     one.ranks.channel.close()

@@ -53,7 +53,7 @@ class ResumeCheck:
     findings: List[Finding] = field(default_factory=list)
 
 
-class _Stage(NamedTuple):
+class _StageFactory(NamedTuple):
     """A stage of a pipeline; 0 is the whole pipeline. Can be sent to a new process if `build` can."""
 
     build: Callable[[], DataFlow]
@@ -155,7 +155,7 @@ class _Doctor:
 
     def examine(self, result: ResumeCheck) -> None:
         """Run all checks."""
-        stage = _Stage(self._build)
+        stage = _StageFactory(self._build)
         run = self._run(stage)
         result.stages = run.report
         result.findings.append(_check_levels(run.report))
@@ -172,7 +172,7 @@ class _Doctor:
             result.findings.append(Finding("datapoints", BROKEN, f"{difference} Suspect {suspect}"))
         result.findings += [_check_global_draws(drawing), *_check_costs(run, restore_seconds)]
 
-    def _run(self, stage: _Stage) -> _Run:
+    def _run(self, stage: _StageFactory) -> _Run:
         """Iterate over a stage without interruption, and take states at cuts."""
         flow = stage.make()
         flow.reset_state()
@@ -213,17 +213,17 @@ class _Doctor:
 
     def _find_global_draws(self) -> str:
         """Return the innermost stage that draws from the global random generators; "" if none does."""
-        if not self._draws_globally(_Stage(self._build)):
+        if not self._draws_globally(_StageFactory(self._build)):
             return ""
         return self._find_innermost(self._draws_globally)
 
-    def _find_innermost(self, is_suspect: Callable[[_Stage], bool]) -> str:
+    def _find_innermost(self, is_suspect: Callable[[_StageFactory], bool]) -> str:
         """Return the name of the innermost stage that meets a condition; that of the outermost one if none does."""
         stages = list(walk(self._build()))
-        found = (i for i in range(len(stages) - 1, 0, -1) if is_suspect(_Stage(self._build, i)))
+        found = (i for i in range(len(stages) - 1, 0, -1) if is_suspect(_StageFactory(self._build, i)))
         return stage_name(stages[next(found, 0)])
 
-    def _draws_globally(self, stage: _Stage) -> bool:
+    def _draws_globally(self, stage: _StageFactory) -> bool:
         flow = stage.make()
         before = global_states()
         flow.reset_state()
@@ -240,7 +240,7 @@ def _take_state(flow: DataFlow, run: _Run, cut: _Cut, cuts: set[_Cut]) -> None:
         run.states[cut] = pack_state(state, "resume-check")
 
 
-def _find_difference(stage: _Stage, run: _Run, seconds: List[float]) -> Optional[str]:
+def _find_difference(stage: _StageFactory, run: _Run, seconds: List[float]) -> Optional[str]:
     """Restore each cut; return a sentence about the first difference. Add the times that restoring took to `seconds`."""
     for cut, state in sorted(run.states.items()):
         due = run.due(cut)
@@ -268,7 +268,7 @@ def _compare(expected: List[Digests], found: List[Digests], begin: int) -> Optio
 
 
 def _restore_in_new_process(
-    stage: _Stage, state: bytes, counts: List[int], is_whole: bool
+    stage: _StageFactory, state: bytes, counts: List[int], is_whole: bool
 ) -> _Restored | str:
     """Return the digests of the datapoints after a cut, or a sentence about an error."""
     receiver, sender = _CONTEXT.Pipe(duplex=False)
@@ -285,7 +285,9 @@ def _restore_in_new_process(
         process.join()
 
 
-def _restore(stage: _Stage, state: bytes, counts: Sequence[int], is_whole: bool, sender: Connection) -> None:
+def _restore(
+    stage: _StageFactory, state: bytes, counts: Sequence[int], is_whole: bool, sender: Connection
+) -> None:
     """Send the datapoints after a position. It runs in a new process."""
     try:
         flow = stage.make()

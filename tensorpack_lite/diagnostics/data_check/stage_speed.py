@@ -23,7 +23,7 @@ from ...utils.cores import cpu_times, usable_cores
 from ...utils.inspection import static_attribute
 from ...utils.memory import available_memory
 from ..speed.bottleneck import Load
-from ..speed.pipeline_load import Part, parts_between, take_snapshot
+from ..speed.pipeline_load import Part, parts_between, read_pipeline
 
 __all__ = ["PipelineSpeed", "count_pass", "measure_stages", "num_workers", "take", "walk"]
 
@@ -72,9 +72,9 @@ def measure_stages(build: Callable[[], DataFlow], seconds: float, size: int) -> 
     _take(source, seconds / 3, size // 3)
     assert flow._meter is not None, "bug: reset_state() was called"
     meter: Meter = flow._meter
-    before, cpu_before = take_snapshot(meter), cpu_times()
+    before, cpu_before = read_pipeline(meter), cpu_times()
     num, spent = _take(source, seconds, size)
-    parts = parts_between(before, take_snapshot(meter))
+    parts = parts_between(before, read_pipeline(meter))
     cpu = cpu_times() - cpu_before
     is_contended = cpu.is_contended(spent)
     load = Load(

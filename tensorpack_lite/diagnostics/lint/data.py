@@ -52,12 +52,12 @@ def watch_data(
             length = (
                 training.length_of(source) or 0
             )  # 0 also if there is no fixed set, e.g. if a simulator makes it
-            source.flow.converter.watch = _TrainingWatch(
+            source.flow.converter.examine = _TrainingExamination(
                 dict(classes), examined, ignore, report_wanted, length, seen
             )
     for runner in training.runners:
         if runner.input_source.flow.converter is not None:
-            runner.input_source.flow.converter.watch = _ValidationWatch(
+            runner.input_source.flow.converter.examine = _ValidationExamination(
                 examined, ignore, report_wanted, seen if len(training.runners) == 1 else {}
             )
 
@@ -70,7 +70,7 @@ def examine_first(source: InputSource) -> None:
             source.flow.converter(datapoint)
 
 
-class _TrainingWatch:
+class _TrainingExamination:
     """Examination of the first datapoints of the training data, and of the order of its labels in the first pass."""
 
     def __init__(
@@ -138,7 +138,7 @@ class _TrainingWatch:
         return remarks
 
 
-class _ValidationWatch:
+class _ValidationExamination:
     """Comparison of the first datapoint of validation with that of training, and of its samples with those of training."""
 
     def __init__(

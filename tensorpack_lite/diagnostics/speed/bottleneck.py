@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import List, NamedTuple, Optional, Sequence
 
-from .pipeline_load import HERE, PROCESSES, THREADS, Part, Stage
+from .pipeline_load import HERE, PROCESSES, THREADS, Part, StageWork
 
 __all__ = ["Advice", "Load", "Saving", "advise", "find_saving"]
 
@@ -162,7 +162,7 @@ class Saving(NamedTuple):
         cache_memory: bytes of its datapoints in a pass; 0 if unknown.
     """
 
-    stage: Stage
+    stage: StageWork
     gain: float
     gain_of_cache: float
     cache_memory: int
@@ -179,7 +179,7 @@ def find_saving(load: Load) -> Optional[Saving]:
     return Saving(stage, gain, _gain_without(load, below), int(memory))
 
 
-def _gain_without(load: Load, stages: Sequence[Stage]) -> float:
+def _gain_without(load: Load, stages: Sequence[StageWork]) -> float:
     """Predict the gain if some stages cost nothing."""
     names = set(map(id, stages))
     parts = [

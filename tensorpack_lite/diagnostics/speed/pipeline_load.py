@@ -14,13 +14,13 @@ from ...dataflow.meter import Meter
 from ...dataflow.records import Reading
 from ...utils.memory import unshared_memory
 
-__all__ = ["HERE", "PROCESSES", "THREADS", "Part", "Snapshot", "Stage", "parts_between", "take_snapshot"]
+__all__ = ["HERE", "PROCESSES", "THREADS", "Part", "Readings", "StageWork", "parts_between", "read_pipeline"]
 
 HERE, THREADS, PROCESSES = "here", "threads", "processes"
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageWork:
     """
     Counts and times of one stage, in all workers of its part together. Times are in seconds.
 
@@ -61,7 +61,7 @@ class Part:
     owner: str
     kind: str
     num_workers: int
-    stages: Sequence[Stage]
+    stages: Sequence[StageWork]
     pids: Sequence[int] = ()
     memory: int = 0
 
@@ -81,12 +81,12 @@ class Part:
         return sum(stage.count * (stage.cpu or 0.0) for stage in self._timed_stages)
 
     @property
-    def slowest(self) -> Stage:
+    def slowest(self) -> StageWork:
         """The stage with the most work."""
         return max(self._timed_stages, key=lambda stage: stage.count * (stage.wall or 0.0))
 
     @property
-    def _timed_stages(self) -> Sequence[Stage]:
+    def _timed_stages(self) -> Sequence[StageWork]:
         return self.stages[1:] if self.kind == PROCESSES and len(self.stages) > 1 else self.stages
 
 
@@ -105,10 +105,10 @@ class _Records(NamedTuple):
     rows: List[Tuple[int, List[Reading]]]
 
 
-Snapshot = Dict[str, _Records]  # the records of a pipeline at one moment, by a key of the part
+Readings = Dict[str, _Records]  # the records of a pipeline at one moment, by a key of the part
 
 
-def take_snapshot(meter: Meter, inputs: Sequence[Meter] = ()) -> Snapshot:
+def read_pipeline(meter: Meter, inputs: Sequence[Meter] = ()) -> Readings:
     """
     Read the records of a pipeline.
 
@@ -117,27 +117,27 @@ def take_snapshot(meter: Meter, inputs: Sequence[Meter] = ()) -> Snapshot:
         inputs: meters of functions that the thread of the outermost stage calls, too.
     """
     rows = [(0, [function.read()]) for function in inputs]
-    snapshot = {"here": _Records(meter.name, HERE, (), rows)}
-    _add(snapshot, [meter], "here", "", 0)
-    return snapshot
+    taken = {"here": _Records(meter.name, HERE, (), rows)}
+    _add(taken, [meter], "here", "", 0)
+    return taken
 
 
-def _add(snapshot: Snapshot, same: Sequence[Meter], part: str, path: str, depth: int) -> None:
+def _add(taken: Readings, same: Sequence[Meter], part: str, path: str, depth: int) -> None:
     """Add the meters of one stage in several workers to a part, and then the stages that it reads."""
-    snapshot[part].rows.append((depth, [meter.read() for meter in same]))
+    taken[part].rows.append((depth, [meter.read() for meter in same]))
     first = same[0]
     threads = [thread for meter in same for thread in meter.threads]
     if threads:
         key = f"{path}/threads"
-        snapshot[key] = _Records(first.name, THREADS, (), [])
-        _add(snapshot, threads, key, key, depth + 1)
-    _add_processes(snapshot, same, path, depth)
+        taken[key] = _Records(first.name, THREADS, (), [])
+        _add(taken, threads, key, key, depth + 1)
+    _add_processes(taken, same, path, depth)
     for number in range(len(first.children)):
         children = [meter.children[number] for meter in same if number < len(meter.children)]
-        _add(snapshot, children, part, f"{path}/{number}", depth + 1)
+        _add(taken, children, part, f"{path}/{number}", depth + 1)
 
 
-def _add_processes(snapshot: Snapshot, same: Sequence[Meter], path: str, depth: int) -> None:
+def _add_processes(taken: Readings, same: Sequence[Meter], path: str, depth: int) -> None:
     """Add the worker processes of a stage: a part for those with the same stages."""
     alike: Dict[Tuple[str, ...], List[Tuple[int, List[Reading]]]] = {}
     for process in (process for meter in same for process in meter.processes):
@@ -151,7 +151,7 @@ def _add_processes(snapshot: Snapshot, same: Sequence[Meter], path: str, depth: 
             (depth + 1 + _depth(workers[0][1], number), [readings[number] for _, readings in workers])
             for number in range(1 + len(names))
         ]
-        snapshot[key] = _Records(same[0].name, PROCESSES, tuple(pid for pid, _ in workers), rows)
+        taken[key] = _Records(same[0].name, PROCESSES, tuple(pid for pid, _ in workers), rows)
 
 
 def _depth(readings: Sequence[Reading], number: int) -> int:
@@ -159,8 +159,8 @@ def _depth(readings: Sequence[Reading], number: int) -> int:
     return 0 if parent < 0 else 1 + _depth(readings, parent)
 
 
-def parts_between(before: Snapshot, after: Snapshot) -> list[Part]:
-    """Return what the parts of a pipeline have done between two snapshots, the consumer's part first."""
+def parts_between(before: Readings, after: Readings) -> list[Part]:
+    """Return what the parts of a pipeline have done between two readings, the consumer's part first."""
     parts = []
     for key, part in after.items():
         earlier = [readings for _, readings in before[key].rows] if key in before else []
@@ -171,13 +171,13 @@ def parts_between(before: Snapshot, after: Snapshot) -> list[Part]:
     return parts
 
 
-def _stage_between(depth: int, before: Sequence[Reading], after: Sequence[Reading]) -> Stage:
+def _stage_between(depth: int, before: Sequence[Reading], after: Sequence[Reading]) -> StageWork:
     def change(field: str) -> float:
         earlier = sum(getattr(reading, field) for reading in before)
         return float(sum(getattr(reading, field) for reading in after) - earlier)
 
     num_timed = change("num_timed")
-    return Stage(
+    return StageWork(
         after[0].name,
         depth,
         int(change("count")),

@@ -21,7 +21,7 @@ from ...utils.cores import CpuTimes, cpu_times, usable_cores
 from ...utils.inspection import call_within
 from ...utils.memory import available_memory
 from .bottleneck import Load
-from .pipeline_load import HERE, Part, Snapshot, Stage, parts_between, take_snapshot
+from .pipeline_load import HERE, Part, Readings, StageWork, parts_between, read_pipeline
 from .speed_verdict import Facts
 from .step_division import Division, Steps
 
@@ -146,13 +146,13 @@ class SpeedWindow(RunObserver):
         return int(call_within(1.0, self._source.size) or 0)
 
     def _take(self) -> Any:
-        """Read the meters: (snapshot of the pipeline, reading of the enqueuing thread or None)."""
+        """Read the meters: (readings of the pipeline, reading of the enqueuing thread or None)."""
         meters: list[Meter] = self._source.flow.meters()
         if not meters:
             return None
         enqueuing = meters[0].read() if len(meters) > 1 else None
-        snapshot: Snapshot = take_snapshot(meters[-1], meters[1:-1])
-        return snapshot, enqueuing
+        readings: Readings = read_pipeline(meters[-1], meters[1:-1])
+        return readings, enqueuing
 
 
 class _Runs:
@@ -188,5 +188,5 @@ def _enqueuing_part(name: str, before: Any, after: Any) -> Part:
     num = after.count - before.count
     # while training waits for data, the queue has room, so the calls do not wait
     wall = (after.waited_out - before.waited_out) / num if num else None
-    stage = Stage(name, 0, num, wall, None, 0.0, after.waited_in - before.waited_in, 0.0)
+    stage = StageWork(name, 0, num, wall, None, 0.0, after.waited_in - before.waited_in, 0.0)
     return Part(name, HERE, 1, [stage])

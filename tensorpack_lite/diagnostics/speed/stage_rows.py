@@ -6,7 +6,7 @@ from typing import Any, Sequence
 
 from tabulate import tabulate
 
-from .pipeline_load import HERE, Part, Stage
+from .pipeline_load import HERE, Part, StageWork
 
 __all__ = ["format_rows", "make_rows"]
 
@@ -28,7 +28,7 @@ def make_rows(parts: Sequence[Part], num_steps: int, seconds: float) -> list[dic
     return [_row(part, stage, num_steps, seconds) for part in parts for stage in part.stages]
 
 
-def _row(part: Part, stage: Stage, num_steps: int, seconds: float) -> dict[str, Any]:
+def _row(part: Part, stage: StageWork, num_steps: int, seconds: float) -> dict[str, Any]:
     return {
         "stage": stage.name,
         "depth": stage.depth,

@@ -18,12 +18,12 @@ from ...utils.concurrency import is_main_thread
 from ...utils.frames import frame_of_thread
 from .preemption import Preemption
 
-__all__ = ["InterruptWatch", "interrupted"]
+__all__ = ["Interruptible", "interrupted"]
 
 _PATIENCE_SECONDS = 0.5
 
 
-class InterruptWatch:
+class Interruptible:
     """
     Context manager that lets Ctrl-C end a run of the session that waits for data.
 
@@ -73,7 +73,7 @@ class InterruptWatch:
             return
         self._receiver, self._sender = socket.socketpair()
         self._sender.setblocking(False)  # set_wakeup_fd requires it
-        self._thread = threading.Thread(target=self._watch, name="InterruptWatch", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name="Interruptible", daemon=True)
         self._previous_fd = signal.set_wakeup_fd(self._sender.fileno(), warn_on_full_buffer=False)
         os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
         self._thread.start()
@@ -159,7 +159,7 @@ def _makes_error(frame: FrameType | None) -> bool:
     return frame.f_code.co_name == "__init__" and isinstance(frame.f_locals.get("self"), tf.errors.OpError)
 
 
-def _leave_to_parent(reference: Callable[[], InterruptWatch | None]) -> None:
+def _leave_to_parent(reference: Callable[[], Interruptible | None]) -> None:
     """In a fork: do not report its signals to the parent."""
     watch = reference()
     if watch is not None and watch.is_active:
@@ -172,5 +172,5 @@ def _place_of_main_thread() -> tuple[FrameType | None, int]:
 
 
 def interrupted(who: str) -> KeyboardInterrupt:
-    """Return the error for a run that InterruptWatch made fail, in case the SIGINT handler does not raise one."""
+    """Return the error for a run that Interruptible made fail, in case the SIGINT handler does not raise one."""
     return KeyboardInterrupt(f"{who}: Ctrl-C interrupted a run that waited for data.")

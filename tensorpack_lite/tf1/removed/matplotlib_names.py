@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .replacement import set_for_all
+from ..startup.sitecustomize import replacement
 from .said import caller, place_of, say
 
 __all__ = ["complete", "get_cmap", "hold", "ishold", "register_cmap"]
@@ -55,4 +55,4 @@ def complete(module: ModuleType) -> None:
         say("FigureCanvasAgg.tostring_rgb", text, place_of(caller()))
         return np.asarray(self.buffer_rgba())[:, :, :3].tobytes()
 
-    set_for_all(canvas, "tostring_rgb", tostring_rgb)
+    replacement.add(canvas, "tostring_rgb", tostring_rgb)

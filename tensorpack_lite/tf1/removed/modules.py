@@ -189,13 +189,12 @@ class _LostLoader:
 
     def __init__(self, current: ModuleType | None) -> None:
         self._current = current
-        self._spec = getattr(current, "__spec__", None)
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return self._current or ModuleType(spec.name)
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Let the import system create a module."""
 
     def exec_module(self, module: ModuleType) -> None:
         if self._current is None:
             complete(module)
         else:
-            module.__spec__ = self._spec
+            sys.modules[module.__name__] = self._current

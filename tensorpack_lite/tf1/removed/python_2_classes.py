@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any, Callable
 
-from .replacement import set_for_all
+from ..startup.sitecustomize import replacement
 
 __all__ = ["compared"]
 
@@ -14,7 +14,7 @@ def compared(cls: type) -> type:
     """Let the objects of a class be compared by its method `__cmp__`, where it has no other method for it."""
     for name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
         if name not in vars(cls):
-            set_for_all(cls, name, _comparison(getattr(operator, name)))
+            replacement.add(cls, name, _comparison(getattr(operator, name)))
     return cls
 
 

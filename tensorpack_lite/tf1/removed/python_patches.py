@@ -6,7 +6,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from .replacement import set_for_all
+from ..startup.sitecustomize import replacement
 from .said import caller, place_of, say
 
 __all__ = ["complete_random", "complete_threading"]
@@ -39,8 +39,8 @@ def complete_random(module: ModuleType) -> None:
             x[i], x[j] = x[j], x[i]
 
     module_names, kind = vars(module), module.Random
-    set_for_all(kind, "sample", sample)
-    set_for_all(kind, "shuffle", shuffle)
+    replacement.add(kind, "sample", sample)
+    replacement.add(kind, "shuffle", shuffle)
     module_names["sample"], module_names["shuffle"] = module._inst.sample, module._inst.shuffle
 
 
@@ -54,4 +54,4 @@ def complete_threading(module: ModuleType) -> None:
         say("threading.Thread.isAlive", text, place_of(caller()))
         return self.is_alive()
 
-    set_for_all(module.Thread, "isAlive", is_alive)
+    replacement.add(module.Thread, "isAlive", is_alive)

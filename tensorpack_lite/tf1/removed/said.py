@@ -8,6 +8,8 @@ import sys
 import zlib
 from types import FrameType
 
+from ..startup.sitecustomize import calling_frame
+
 __all__ = ["caller", "place_of", "say", "short_path"]
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -35,7 +37,7 @@ def say(name: str, text: str, place: str) -> None:
 
 def caller() -> FrameType | None:
     """Return the innermost frame outside this package and the import system."""
-    frame = sys._getframe().f_back
+    frame = calling_frame()
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith((_FOLDER, "<frozen importlib")) and not file.endswith("sitecustomize.py"):

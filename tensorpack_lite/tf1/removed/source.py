@@ -15,9 +15,9 @@ from importlib.util import decode_source
 from types import CodeType
 from typing import Any
 
+from ..startup.sitecustomize import replacement
 from .addresses import resolve
 from .own_files import own_path
-from .replacement import set_for_all
 from .said import say, short_path
 from .table import BUILTINS, WORDS
 
@@ -30,7 +30,7 @@ _plain_get_code = SourceFileLoader.get_code
 
 def install() -> None:
     """Read the files of the script from now on, its main file too."""
-    set_for_all(SourceFileLoader, "get_code", _get_code)
+    replacement.add(SourceFileLoader, "get_code", _get_code)
     sys.path_hooks.insert(0, Script)
 
 

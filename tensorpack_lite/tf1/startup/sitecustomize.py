@@ -21,10 +21,22 @@ from importlib.machinery import ModuleSpec
 from types import CodeType, FrameType, ModuleType, TracebackType
 from typing import Any, Callable, Mapping, Sequence
 
-__all__ = ["is_library_file"]
+__all__ = ["calling_frame", "is_library_file", "replacement"]
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _LIBRARY = os.path.dirname(os.path.dirname(_FOLDER))  # .../tensorpack_lite
+
+
+def _load_alone(name: str, *path: str) -> Any:
+    """Load a file of tensorpack_lite that needs only the standard library, without the package."""
+    spec: Any = importlib.util.spec_from_file_location(name, os.path.join(_LIBRARY, *path))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+replacement = _load_alone("replacement", "compat", "replacement.py")
+"""`tensorpack_lite.compat.replacement`, which must not import TensorFlow here."""
 
 # Imports of tensorflow ---------------------------------------------------------------------------------------------------
 _plain_import = builtins.__import__
@@ -41,7 +53,12 @@ class _Importer:
 
     @property
     def __call__(self) -> Callable[..., ModuleType]:
-        return _import if _may_import_roots(sys._getframe().f_back) else _plain_import
+        return _import if _may_import_roots(calling_frame()) else _plain_import
+
+
+def calling_frame() -> FrameType | None:
+    """Return the frame that has called the function which calls this one: which file imports decides what it gets."""
+    return sys._getframe(1).f_back
 
 
 def _may_import_roots(frame: FrameType | None) -> bool:
@@ -64,7 +81,7 @@ def _import(
 ) -> ModuleType:
     """Import a module. A script gets the TF 1 view of `tensorflow`, and a tf_slim that works with the installed TensorFlow."""
     root = name.partition(".")[0]
-    if level or root not in _ROOTS or _is_library(sys._getframe().f_back):
+    if level or root not in _ROOTS or _is_library(calling_frame()):
         return _plain_import(name, globals, locals, fromlist, level)
     if root == "tf_slim":
         from tensorpack_lite.tf1.contrib._slim import complete_tf_slim, require_keras_2
@@ -151,7 +168,7 @@ class _TensorpackLoader:
     """
     Loader of one module of tensorpack_lite under a name of tensorpack.
 
-    The import system sets `__spec__` of every module that it loads; this loader restores it. The import system also
+    The import system creates an empty module, which this loader replaces in `sys.modules`. The import system also
     makes each module that it loads an attribute of its package, which would replace `tfutils.argscope`, a function, by
     the module of the same name. So this loader registers the loaded modules of a package under their old names:
     an import of a registered module sets nothing.
@@ -160,16 +177,13 @@ class _TensorpackLoader:
     def __init__(self, current: ModuleSpec) -> None:
         self._current: Any = current
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
+    def create_module(self, spec: ModuleSpec) -> None:
         _plain_import(self._current.name)  # unlike importlib, it adds no frames to the traceback of an error
-        module = sys.modules[self._current.name]
-        self._current = module.__spec__
-        return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._current
+        current = sys.modules[module.__name__] = sys.modules[self._current.name]
         for name, loaded in list(sys.modules.items()):
-            if name.startswith(f"{module.__name__}."):
+            if name.startswith(f"{current.__name__}."):
                 sys.modules.setdefault("tensorpack" + name[len("tensorpack_lite") :], loaded)
 
     def get_code(self, name: str) -> CodeType:
@@ -178,8 +192,13 @@ class _TensorpackLoader:
 
 
 # Tracebacks --------------------------------------------------------------------------------------------------------------
-def _print_error(kind: type[BaseException], error: BaseException, place: TracebackType | None) -> None:
-    """`sys.excepthook`, which leaves out the frames of the files that carry out imports."""
+def _print_error(
+    show: Callable[..., object],
+    kind: type[BaseException],
+    error: BaseException,
+    place: TracebackType | None,
+) -> None:
+    """Print an error without the frames of the files that carry out imports."""
     seen: set[int] = set()
     chain: list[BaseException | None] = [error]
     while chain:
@@ -188,7 +207,7 @@ def _print_error(kind: type[BaseException], error: BaseException, place: Traceba
             seen.add(id(one))
             one.with_traceback(_without_ours(one.__traceback__))
             chain += [one.__cause__, one.__context__]
-    _plain_excepthook(kind, error, error.__traceback__)
+    show(kind, error, error.__traceback__)
     if not isinstance(
         error, Exception
     ):  # an import would make Python forget that Ctrl-C has ended the script
@@ -220,8 +239,6 @@ def _is_changed_script() -> bool:
     return type(loader).__module__ == f"{_REMOVED}.source"
 
 
-_plain_excepthook = sys.excepthook
-
 # Removed names -----------------------------------------------------------------------------------------------------------
 _REMOVED = "tensorpack_lite.tf1.removed"
 
@@ -233,10 +250,7 @@ def _give_removed_names() -> None:
     The package is imported without `tensorpack_lite`, which would import NumPy in every process.
     """
     sys.modules["tensorpack_lite.tf1.startup.sitecustomize"] = sys.modules[__name__]
-    folder = os.path.join(os.path.dirname(_FOLDER), "removed")
-    spec: Any = importlib.util.spec_from_file_location(_REMOVED, os.path.join(folder, "__init__.py"))
-    sys.modules[_REMOVED] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(sys.modules[_REMOVED])
+    sys.modules[_REMOVED] = _load_alone(_REMOVED, "tf1", "removed", "__init__.py")
     for name in ("modules", "source"):
         importlib.import_module(f"{_REMOVED}.{name}").install()
 
@@ -247,9 +261,9 @@ def _start() -> None:
     if os.environ.get("TENSORPACK_LITE_PREFIX") == sys.prefix:  # a child process may run another Python
         if importlib.util.find_spec("tensorpack_lite") is None:  # the command runs from a checkout
             sys.path.append(os.path.dirname(_LIBRARY))
-        builtins.__import__ = _Importer()  # type: ignore[assignment]
+        replacement.replace(builtins, "__import__", _Importer())
         sys.meta_path.insert(0, _TensorpackFinder)  # type: ignore[arg-type]
-        sys.excepthook = _print_error
+        _load_alone("script_end", "utils", "script_end.py").at_error(_print_error)
         _give_removed_names()
     sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != _FOLDER]
     this = sys.modules.pop("sitecustomize", None)

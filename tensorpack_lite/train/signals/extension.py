@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, Iterator
 
 from ...loop.extension import Extension
-from ...loop.signals.interrupt import InterruptWatch
+from ...loop.signals.interrupt import Interruptible
 from ...loop.signals.preemption import Preemption
 from ...utils.uncaught import EndsBriefly
 from ..resume import find_savers
@@ -47,7 +47,7 @@ class Signals(Extension):
         preempted = SaveAtSignal(
             self.preemption, trainer.loop, callbacks, trainer.train_op, trainer.hooked_sess
         )
-        with preempted, InterruptWatch(
+        with preempted, Interruptible(
             callbacks.interrupt, trainer.sess.close, self.preemption, preempted.wake
         ):
             yield

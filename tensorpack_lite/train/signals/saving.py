@@ -50,7 +50,7 @@ class SaveAtSignal:
         self._has_woken = False  # a run may have been made to fail
 
     def wake(self) -> None:
-        """Make a run fail that waits for data, unless it may already have updated variables. See InterruptWatch."""
+        """Make a run fail that waits for data, unless it may already have updated variables. See Interruptible."""
         if self._preemption is not None and not self._preemption.wakes:
             return
         is_in_step = self._callbacks.current_call is None

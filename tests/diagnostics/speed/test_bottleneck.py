@@ -8,14 +8,14 @@ import pytest
 
 from tensorpack_lite.diagnostics.speed.advice_text import describe_advice, describe_full_cores, describe_part
 from tensorpack_lite.diagnostics.speed.bottleneck import Load, advise, find_saving
-from tensorpack_lite.diagnostics.speed.pipeline_load import HERE, PROCESSES, THREADS, Part, Stage
+from tensorpack_lite.diagnostics.speed.pipeline_load import HERE, PROCESSES, THREADS, Part, StageWork
 
 NUM_STEPS = 100
 
 
 def stage(name, wall, cpu=0.0, per_step=1, waits=0.0):
     """A stage that gives `per_step` datapoints for a step, in `wall` seconds each; None if it was not timed."""
-    return Stage(name, 0, per_step * NUM_STEPS, wall, None if wall is None else cpu, 0.0, waits, 0.0)
+    return StageWork(name, 0, per_step * NUM_STEPS, wall, None if wall is None else cpu, 0.0, waits, 0.0)
 
 
 def serial(*stages):

@@ -5,16 +5,19 @@ from __future__ import annotations
 import pytest
 
 from tensorpack_lite.diagnostics.speed.bottleneck import Load
-from tensorpack_lite.diagnostics.speed.pipeline_load import HERE, PROCESSES, Part, Stage
+from tensorpack_lite.diagnostics.speed.pipeline_load import HERE, PROCESSES, Part, StageWork
 from tensorpack_lite.diagnostics.speed.speed_verdict import Facts, judge
 from tensorpack_lite.diagnostics.speed.step_division import Division
 
 
 def a_load(wall=0.02, num=2, interval=0.01, graph=0.004, cpu=0.003, cores=16, is_contended=False):
     """A map with processes, 100 steps."""
-    stages = [Stage("worker 0", 1, 100, None, None, 0, 0, 0), Stage("crop", 1, 100, wall, 0.001, 0, 0, 0)]
+    stages = [
+        StageWork("worker 0", 1, 100, None, None, 0, 0, 0),
+        StageWork("crop", 1, 100, wall, 0.001, 0, 0, 0),
+    ]
     parts = [
-        Part("Map(crop)", HERE, 1, [Stage("Map(crop)", 0, 100, 1e-5, 1e-5, 0, 0, 0)]),
+        Part("Map(crop)", HERE, 1, [StageWork("Map(crop)", 0, 100, 1e-5, 1e-5, 0, 0, 0)]),
         Part("Map(crop)", PROCESSES, num, stages),
     ]
     return Load(parts, 100, 100 * interval, graph, 100 * cpu, cores, is_contended)

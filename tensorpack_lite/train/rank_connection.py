@@ -1,7 +1,7 @@
 """
 The trainer's side of the ranks' channel, independent of the engine that reduces the gradients.
 
-`RankWatch` reports the status of this rank over its `RankChannel`, compares the ranks before the first step,
+`RankConnection` reports the status of this rank over its `RankChannel`, compares the ranks before the first step,
 and turns the failure of another rank into an error on this one.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import socket
-import sys
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Callable, Dict, Iterator, Mapping, Sequence
@@ -26,9 +25,10 @@ from ..ranks.loopback import is_loopback
 from ..tfutils.checkpoint_reader import reason_of
 from ..tfutils.graph_description import describe_operations
 from ..utils import logger
+from ..utils.script_end import Show, at_error
 from .base import Trainer
 
-__all__ = ["RankCallback", "RankWatch", "graph_of_training"]
+__all__ = ["RankCallback", "RankConnection", "graph_of_training"]
 
 # Engine errors with one of these texts are probably the effect of another rank's failure.
 _ECHOES = (
@@ -45,7 +45,7 @@ _EQUAL = "equal"
 _ECHO_SECONDS = 5.0  # time for the failure behind such an error to arrive
 
 
-class RankWatch:
+class RankConnection:
     """
     Connection of a trainer to the other ranks; a trainer that trains alone has none.
 
@@ -81,8 +81,8 @@ class RankWatch:
         self._place = "building the graph"
         self._waits_in: str | None = None
         self._trainer: Trainer | None = None
-        self._hooks: tuple[Any, Any] | None = None
         self._machine = {} if is_loopback(address[0]) else {"host": socket.gethostname()}
+        self._stop_reporting: Callable[[], None] | None = None
         self.channel = RankChannel(
             rank, size, address, time_limit, self._where, credentials=credentials, other_ports=other_ports
         )
@@ -105,18 +105,15 @@ class RankWatch:
 
     def report_end_of_script(self) -> None:
         """Until this rank leaves, report an error that ends the script outside its trainer to the other ranks."""
-        show = sys.excepthook
+        self._stop_reporting = at_error(self._show_and_report)
 
-        def show_and_report(
-            kind: type[BaseException], error: BaseException, traceback: TracebackType | None
-        ) -> None:
-            try:
-                show(kind, error, traceback)
-            finally:
-                self._report(error, "in its script")
-
-        self._hooks = (show_and_report, show)
-        sys.excepthook = show_and_report
+    def _show_and_report(
+        self, show: Show, kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+    ) -> None:
+        try:
+            show(kind, error, traceback)
+        finally:
+            self._report(error, "in its script")
 
     @contextmanager
     def waiting(self, place: str) -> Iterator[None]:
@@ -202,8 +199,8 @@ class RankWatch:
         """Leave the channel, and drop the references that keep the trainer and its graph alive."""
         self.channel.close()
         self._trainer = None
-        if self._hooks is not None and sys.excepthook is self._hooks[0]:
-            sys.excepthook = self._hooks[1]
+        if self._stop_reporting is not None:
+            self._stop_reporting()
 
     # Status, which a thread of the channel reads several times a second ----------------------------------------------
     @property
@@ -235,7 +232,7 @@ class RankCallback(Callback):
     no rank failed.
 
     Args:
-        watch: the `RankWatch` of this rank.
+        ranks: the `RankConnection` of this rank.
         broadcast: gives all ranks the chief's variables; called before training, and after each epoch if
             `every_epoch()`.
         every_epoch: returns whether to broadcast after an epoch.
@@ -249,15 +246,15 @@ class RankCallback(Callback):
     _chief_only = False
 
     def __init__(
-        self, watch: RankWatch, broadcast: Callable[[], None], every_epoch: Callable[[], bool]
+        self, ranks: RankConnection, broadcast: Callable[[], None], every_epoch: Callable[[], bool]
     ) -> None:
-        self._watch, self._broadcast, self._every_epoch = watch, broadcast, every_epoch
+        self._ranks, self._broadcast, self._every_epoch = ranks, broadcast, every_epoch
 
     def _before_train(self) -> None:
         self._broadcast()
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> None:
-        self._watch.channel.check()
+        self._ranks.channel.check()
 
     def _after_epoch(self) -> None:
         if self._every_epoch():

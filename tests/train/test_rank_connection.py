@@ -1,4 +1,4 @@
-"""train/rank_watch.py: the status of a rank, and comparing two ranks, which are threads here."""
+"""train/rank_connection.py: the status of a rank, and comparing two ranks, which are threads here."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.ranks.cluster import free_ports
 from tensorpack_lite.ranks.connecting import RankError
 from tensorpack_lite.train import SimpleTrainer
-from tensorpack_lite.train.rank_watch import RankCallback, RankWatch, graph_of_training
+from tensorpack_lite.train.rank_connection import RankCallback, RankConnection, graph_of_training
 
 
 @pytest.fixture
 def watch():
-    """The RankWatch of a single rank."""
-    one = RankWatch(0, 1, ("127.0.0.1", free_ports(1)[0]), 10.0)
+    """The RankConnection of a single rank."""
+    one = RankConnection(0, 1, ("127.0.0.1", free_ports(1)[0]), 10.0)
     yield one
     one.channel.close()
 
 
 def on_two_ranks(function):
-    """Call a function with the RankWatch of each of two ranks, at the same time; return the RankErrors."""
+    """Call a function with the RankConnection of each of two ranks, at the same time; return the RankErrors."""
     address = ("127.0.0.1", free_ports(1)[0])
 
     def run(rank):
-        watch = RankWatch(rank, 2, address, 10.0)
+        watch = RankConnection(rank, 2, address, 10.0)
         try:
             function(watch)
         except RankError as error:
@@ -54,7 +54,7 @@ def status(kind, step, where):
 @pytest.mark.parametrize("host", ["127.0.0.1", "node0"])
 def test_the_machine(host):
     """The status of a rank has the name of its machine, unless all ranks meet on the loopback interface."""
-    watch = RankWatch(0, 1, (host, free_ports(1)[0]), 10.0)
+    watch = RankConnection(0, 1, (host, free_ports(1)[0]), 10.0)
     try:
         assert ({} if host == "127.0.0.1" else {"host": socket.gethostname()}) == {
             name: value for name, value in watch._where().items() if name == "host"
@@ -223,7 +223,7 @@ class TestReporting:
         assert ["Rank 1 drew something else.", None] == on_two_ranks(work)
 
     def test_no_reference_to_the_trainer(self, watch):
-        """After training the RankWatch does not keep the trainer alive."""
+        """After training the RankConnection does not keep the trainer alive."""
         trainer = SimpleTrainer()
         alive = weakref.ref(trainer)
         with watch.reporting(trainer, "training"):
