@@ -54,7 +54,7 @@ def own_files() -> list[str]:
     if path is None:
         return []
     script = os.path.realpath(path)
-    return [script, *_modules_below(os.path.dirname(script))]
+    return [script, *(path for path in _modules_below(os.path.dirname(script)) if path != script)]
 
 
 def _modules_below(directory: str) -> list[str]:
