@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import html
+import subprocess
+import sys
 
 import pytest
 from fakes.commands import python_runner
+from fakes.processes import python_environment
 
 pytest.importorskip("tensorflow")
 
@@ -258,3 +261,15 @@ def test_without_a_script(capsys):
     """Without a script, the exit code is 2."""
     assert 2 == main(["rehearse"])
     assert "expected a script. Example: tensorpack-lite rehearse train.py" in capsys.readouterr().err
+
+
+def test_commands_without_tensorflow():
+    """Only the process of the script imports TensorFlow, which takes seconds."""
+    modules = ", ".join(
+        f"tensorpack_lite.cli.{name}" for name in ("rehearse", "find_batch", "find_lr", "schedule", "lint")
+    )
+    code = f"import sys, {modules}; print('tensorflow' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=python_environment(), stdout=subprocess.PIPE, check=True
+    )
+    assert b"False\n" == done.stdout
