@@ -40,8 +40,20 @@ def make_data(work, pixels=224):
 # Layers of tensorpack_lite, for the trainer and for the raw loop -------------------------------------------------------
 def cost_of(work, x, label):
     """Return the cost of a network of our layers."""
+    return cost_of_logits(logits_of(work, x), label)
+
+
+def cost_of_logits(logits, label):
+    """Return the mean cross entropy, named "cost"."""
     from tensorpack_lite.compat import tfv1 as tf
 
+    return tf.reduce_mean(
+        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=label, logits=logits), name="cost"
+    )
+
+
+def logits_of(work, x):
+    """Return the logits of a network of our layers."""
     builders = {
         "mnist": _mnist,
         "resnet20": _resnet20,
@@ -49,10 +61,7 @@ def cost_of(work, x, label):
         "resnet50": _resnet50,
         "linear": _linear,
     }
-    logits = builders[work](x)
-    return tf.reduce_mean(
-        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=label, logits=logits), name="cost"
-    )
+    return builders[work](x)
 
 
 def optimizer_of(work):

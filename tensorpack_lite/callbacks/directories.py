@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..compat import tfv1 as tf
 from ..utils import logger
 from ..utils.fs import normpath
+from ..utils.redirection import redirect
 
 __all__ = ["find_checkpoint_dir", "need_checkpoint_dir", "need_logger_dir"]
 
@@ -24,7 +25,7 @@ def need_logger_dir(who: str) -> str:
 
 def find_checkpoint_dir(given: str | None) -> str | None:
     """Return the given directory, or else the logger's directory; None if there is neither."""
-    directory = logger.redirect(given) if given else logger.get_logger_dir()
+    directory = redirect(given) if given else logger.get_logger_dir()
     return None if directory is None else normpath(directory)
 
 

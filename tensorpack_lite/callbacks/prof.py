@@ -150,10 +150,11 @@ class GPUMemoryTracker(Callback):
     def _trigger(self) -> None:
         if not self._is_enabled:
             return
-        for device, num_bytes in zip(self._devices, self._read_peaks()):
+        for device, num_bytes in zip(self._devices, self.read_peaks()):
             self.trainer.monitors.put_scalar(f"PeakMemory(MB)/gpu:{device}", float(num_bytes) / 1e6)
 
-    def _read_peaks(self) -> list[int]:
+    def read_peaks(self) -> list[int]:
+        """Return the peak memory of each GPU so far, in bytes. The trainer must have a session."""
         if self._peaks:
             return self.trainer.sess.run(self._peaks)
         # All sessions of a process share the allocators.

@@ -14,6 +14,7 @@ from .html import Html, element, join, script_data
 from .pictures import draw_gallery, fit
 from .plots import draw_curves
 from .reading import NUM_LOG_LINES, Training, read_training
+from .schedules import draw_schedules
 from .sections import (
     Comparison,
     draw_comparison,
@@ -62,6 +63,7 @@ def make_page(trainings: List[Training], comparison: Comparison | None = None) -
         comparison: what differs between them, if there are two.
     """
     curves, data = draw_curves(trainings)
+    schedules = draw_schedules(trainings, data["charts"])
     labeled = [(one, f"{one.name}: " if len(trainings) > 1 else "") for one in trainings]
     samples = [gallery for one in labeled for gallery in sample_galleries(*one)]
     logged = [gallery for one in labeled for gallery in logged_galleries(*one)]
@@ -69,6 +71,7 @@ def make_page(trainings: List[Training], comparison: Comparison | None = None) -
     above = [
         ("comparison", "Differences", draw_comparison(comparison) if comparison else None),
         ("curves", "Curves", curves),
+        ("schedules", "Schedules", schedules),
     ]
     log = _for_each(trainings, draw_log, "log") if any(one.log for one in trainings) else None
     model = _for_each(trainings, draw_model, "model") if any(one.model for one in trainings) else None

@@ -14,7 +14,7 @@ from .reading import Training
 from .scales import format_number
 from .summary import better_direction, is_loss, is_validation
 
-__all__ = ["draw_curves"]
+__all__ = ["draw_curves", "draw_legend"]
 
 _LEARNING_RATE = re.compile(r"learning_rate|(^|[^a-z])lr([^a-z]|$)", re.I)
 _OF_THE_MACHINE = re.compile(r"queue_size|^Throughput|Memory|GPUUtil|(^|[_/ ])(time|seconds|secs)$")
@@ -78,7 +78,7 @@ class _Drawing:
             "article",
             element("header", element("h3", title), button),
             *parts,
-            _legend(series, number),
+            draw_legend(series, number),
             class_="card",
             data_names=" ".join([title, *members, *rates]),
         )
@@ -121,7 +121,8 @@ def _plots(names: List[str]) -> List[Tuple[str, List[str], List[str]]]:
     ]
 
 
-def _legend(series: List[Series], number: int) -> Html:
+def draw_legend(series: List[Series], number: int) -> Html:
+    """Return the table below a chart: the last, least and greatest value of each curve, and a button that hides the curve."""
     rows = []
     for k, one in enumerate(series):
         finite = one.values[np.isfinite(one.values)]

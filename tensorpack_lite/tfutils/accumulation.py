@@ -10,7 +10,7 @@ from ..compat import tfv1 as tf
 from ..utils.checks import check_at_least
 from ..utils.errors import type_error
 from .gradproc import GradVars
-from .proxy_optimizer import ProxyOptimizer
+from .proxy_optimizer import ProxyOptimizer, apply_if
 
 __all__ = ["AccumGradOptimizer"]
 
@@ -77,9 +77,7 @@ class AccumGradOptimizer(ProxyOptimizer):
             counted = counter.assign_add(1, read_value=False)
             with tf.control_dependencies([counted, *added]):
                 is_due = tf.equal(tf.mod(counter.read_value(), self._niter), 0)
-            done = tf.cond(
-                is_due, lambda: self._apply_sums(sums, variables, outer_scope), lambda: tf.constant(False)
-            )
+            done = apply_if(is_due, lambda: self._apply_sums(sums, variables, outer_scope))
             with tf.control_dependencies([done]):
                 stepped = [] if global_step is None else [global_step.assign_add(1, read_value=False)]
             if name is None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any
-
 from ..compat import tfv1 as tf
 from ..utils.checks import check_at_least, check_fraction, check_positive
+from .weight_decay import Rate, is_selected
 
 __all__ = ["LAMBOptimizer"]
-
-_OTHER_TOWER = re.compile(r"^tower[0-9]+/")
 
 
 class LAMBOptimizer(tf.train.Optimizer):
@@ -46,7 +42,7 @@ class LAMBOptimizer(tf.train.Optimizer):
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
+        learning_rate: Rate = 0.001,
         weight_decay: float = 0.01,
         beta1: float = 0.9,
         beta2: float = 0.999,
@@ -82,7 +78,7 @@ class LAMBOptimizer(tf.train.Optimizer):
         m_hat = new_m / tf.cast(1 - tf.pow(self._beta1, num), dtype)
         v_hat = new_v / tf.cast(1 - tf.pow(self._beta2, num), dtype)
         update = m_hat / (tf.sqrt(v_hat) + self._epsilon)
-        if re.fullmatch(self._regex, _OTHER_TOWER.sub("", var.op.name, count=1)):
+        if is_selected(var, self._regex):
             value = var.read_value()
             update += self._weight_decay * value
             update *= _trust_ratio(value, update)

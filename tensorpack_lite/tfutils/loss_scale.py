@@ -8,7 +8,7 @@ from ..compat import tfv1 as tf
 from ..utils.checks import check_at_least
 from .gradproc import GradVars
 from .optimizer import wrap_inside_processors
-from .proxy_optimizer import ProxyOptimizer
+from .proxy_optimizer import ProxyOptimizer, apply_if
 from .symbolic_functions import map_values, values_of
 
 __all__ = ["DynamicLossScaleOptimizer", "scale_loss"]
@@ -94,7 +94,7 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
             with tf.control_dependencies([update]):
                 return tf.constant(True)
 
-        done = tf.cond(is_finite, apply, lambda: tf.constant(False))
+        done = apply_if(is_finite, apply)
         self._is_finite = is_finite
         with tf.control_dependencies([done]):
             return self._finish([done.op], name)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 from ..compat import tfv1 as tf
 from ..utils.arguments import ExplainsArguments
 from ..utils.errors import type_error
 from .gradproc import FilterNoneGrad, GradVars
 
-__all__ = ["ProxyOptimizer"]
+__all__ = ["ProxyOptimizer", "apply_if"]
 
 
 class ProxyOptimizer(ExplainsArguments, tf.train.Optimizer):
@@ -62,3 +62,16 @@ class ProxyOptimizer(ExplainsArguments, tf.train.Optimizer):
                 f"{type(self).__name__}: no variable has a gradient. Does the cost depend on the variables?"
             )
         return pairs
+
+
+def apply_if(condition: tf.Tensor, apply: Callable[[], tf.Tensor]) -> tf.Tensor:
+    """
+    Return the result of a function that applies gradients with a wrapped optimizer if a condition is true; otherwise False.
+
+    Args:
+        condition: a scalar bool tensor.
+        apply: the function, which returns a scalar bool tensor.
+    """
+    # In a branch, TensorFlow 2 creates the slots of the optimizer in the graph that was entered last; without one, eagerly.
+    with tf.get_default_graph().as_default():
+        return tf.cond(condition, apply, lambda: tf.constant(False))

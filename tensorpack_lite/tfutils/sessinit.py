@@ -13,6 +13,7 @@ from ..utils import logger
 from ..utils.arguments import ExplainsArguments
 from ..utils.checks import check_choice, check_type
 from ..utils.old_names import old_name_finder, old_star_names
+from ..utils.redirection import find_redirected
 from .best_checkpoint import find_best
 from .checkpoint_reader import (
     CheckpointReader,
@@ -155,7 +156,7 @@ class SaverRestore(SessionInit):
             logger.warning(
                 f"SaverRestore: '{model_path}' is not a TensorFlow checkpoint. Use SmartInit(path) to load it."
             )
-        self.path = get_checkpoint_path(str(model_path))
+        self.path = get_checkpoint_path(find_redirected(str(model_path)))
         self.prefix = prefix
         self.ignore = [get_op_tensor_name(name)[1] for name in ignore]
         self._saver: Any = None
@@ -342,7 +343,7 @@ def SmartInit(  # noqa: N802
     if isinstance(obj, dict):
         return DictRestore(obj, ignore_mismatch=ignore_mismatch)
     if isinstance(obj, (str, os.PathLike)):
-        path = os.path.expanduser(os.fspath(obj))
+        path = find_redirected(os.path.expanduser(os.fspath(obj)))
         is_best = checkpoint == "best" and tf.gfile.IsDirectory(path)
         return _init_from_path(find_best(path) if is_best else path, ignore_mismatch)
     raise ValueError(

@@ -10,7 +10,7 @@ from .gradproc import GradVars
 from .proxy_optimizer import ProxyOptimizer
 from .symbolic_functions import values_of
 
-__all__ = ["AdamWOptimizer", "DecoupledDecayOptimizer", "Rate", "SGDWOptimizer"]
+__all__ = ["AdamWOptimizer", "DecoupledDecayOptimizer", "Rate", "SGDWOptimizer", "is_selected"]
 
 Rate = Union[float, tf.Tensor, tf.Variable, Callable[[], Any]]
 """A number, a scalar tensor or variable, or a function without arguments that returns one of them."""
@@ -59,12 +59,11 @@ class DecoupledDecayOptimizer(ProxyOptimizer):
         pairs = list(grads_and_vars)
         grads = [values_of(grad) for grad, _ in pairs if grad is not None]
         with tf.control_dependencies(grads):  # which are computed from the variables before the decay
-            decays = [self._decay(var) for grad, var in pairs if grad is not None and self._is_selected(var)]
+            decays = [
+                self._decay(var) for grad, var in pairs if grad is not None and is_selected(var, self.regex)
+            ]
         with tf.control_dependencies(decays):
             return super().apply_gradients(pairs, global_step, name)
-
-    def _is_selected(self, var: tf.Variable) -> bool:
-        return re.fullmatch(self.regex, _OTHER_TOWER.sub("", var.op.name, count=1)) is not None
 
     def _decay(self, var: tf.Variable) -> tf.Operation:
         with tf.device(var.device):
@@ -126,6 +125,11 @@ class SGDWOptimizer(DecoupledDecayOptimizer):
     ) -> None:
         sgd = tf.train.MomentumOptimizer(learning_rate, momentum, use_nesterov=use_nesterov)
         super().__init__(sgd, learning_rate, weight_decay, regex)
+
+
+def is_selected(var: tf.Variable, regex: str) -> bool:
+    """Return whether the whole name of a variable matches, without the prefix that its copy in another tower has."""
+    return re.fullmatch(regex, _OTHER_TOWER.sub("", var.op.name, count=1)) is not None
 
 
 def _value(rate: Rate) -> Any:

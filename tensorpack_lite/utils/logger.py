@@ -21,6 +21,7 @@ from .log_lines import QUIET_VARIABLE, LineFormatter, StdoutHandler
 from .old_names import find_old_name
 from .own_rank import GivenRank, find_given_rank
 from .redaction import hide_secrets
+from .redirection import redirect_log
 from .training_files import (
     check_replaceable,
     is_occupied,
@@ -32,7 +33,6 @@ from .training_files import (
 from .training_lock import TrainingLock
 
 __all__ = [
-    "REPLACEMENT_VARIABLE",
     "addFilter",
     "auto_set_dir",
     "critical",
@@ -44,7 +44,6 @@ __all__ = [
     "info",
     "is_quiet",
     "lock_dir",
-    "redirect",
     "reset",
     "setLevel",
     "set_logger_dir",
@@ -54,9 +53,6 @@ __all__ = [
     "warn",
     "warning",
 ]
-
-REPLACEMENT_VARIABLE = "TENSORPACK_LITE_LOG_DIRECTORY"
-"""The environment variable that names a directory for `set_logger_dir` in place of the script's, for commands that run a script."""
 
 FOR_QUIET = {"is_for_quiet": True}  # `info(text, extra=FOR_QUIET)` is also shown when the log is quiet
 
@@ -201,7 +197,7 @@ def set_logger_dir(dirname: str, action: str | None = None) -> None:
     Difference from tensorpack: "d" deletes only files of trainings. Without a terminal, None does not raise an error.
     """
     path = os.path.normpath(dirname)
-    replacement = os.environ.get(REPLACEMENT_VARIABLE)
+    replacement = redirect_log(path)
     if replacement:  # files that the script itself writes to `dirname` go there
         os.makedirs(path, exist_ok=True)
         path, action = replacement, "k"
@@ -211,25 +207,6 @@ def set_logger_dir(dirname: str, action: str | None = None) -> None:
     else:
         _open_as_chief(path, action, may_remove_rank_logs=given is None)
     info("Argv: " + hide_secrets(" ".join(sys.argv)))
-
-
-def redirect(path: str) -> str:
-    """
-    Return the directory to use instead of one that the script names: below that of the command that runs the script.
-
-    Args:
-        path: a directory for files of a training.
-
-    Returns:
-        The same directory, unless this process has the environment variable of such a command.
-    """
-    replacement = os.environ.get(REPLACEMENT_VARIABLE)
-    if not replacement:
-        return path
-    inside, path = os.path.join(os.path.abspath(replacement), ""), os.path.abspath(path)
-    if os.path.join(path, "").startswith(inside):
-        return path
-    return f"{inside}elsewhere{os.sep}{path.strip(os.sep).replace(os.sep, '-')}"
 
 
 def auto_set_dir(action: str | None = None, name: str | None = None) -> None:

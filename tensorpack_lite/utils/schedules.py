@@ -23,6 +23,7 @@ __all__ = [
     "cosine",
     "cosine_restarts",
     "inverse_sqrt",
+    "is_schedule",
     "one_cycle",
     "polynomial",
     "step",
@@ -217,6 +218,11 @@ def inverse_sqrt(value: float, warmup: float) -> Schedule:
         warmup,
         lambda done: value * math.sqrt(warmup / (done + warmup + 1)),
     )
+
+
+def is_schedule(func: object) -> bool:
+    """Return whether a function is a schedule of this module, which may be called at any time because nothing else happens."""
+    return getattr(func, "__module__", None) == __name__
 
 
 def _warm_up(who: str, value: float, warmup: float, rest: Callable[[float], float]) -> Schedule:

@@ -231,7 +231,7 @@ class TestGPUMemoryTracker:
     def test_what_it_reports(self, monkeypatch):
         """Megabytes are reported at each trigger, under TensorFlow's number of the GPU."""
         monkeypatch.setattr(prof, "gpu_available_in_session", lambda: True)
-        monkeypatch.setattr(GPUMemoryTracker, "_read_peaks", lambda self: [3500000])
+        monkeypatch.setattr(GPUMemoryTracker, "read_peaks", lambda self: [3500000])
         tracker = GPUMemoryTracker([])
         tracker._devices = []
         run(CountingTrainer(), [tracker], epochs=1)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 
 import pytest
-from fakes.processes import python_environment
+from fakes.commands import python_runner
 
 pytest.importorskip("tensorflow")
 
@@ -15,10 +13,7 @@ from tensorpack_lite.cli.main import main
 from tensorpack_lite.diagnostics.rehearsal.find_batch import Measured, Search, double, show_batches
 
 SCRIPT = """
-import os, sys, time
-import numpy as np
-from tensorpack_lite import *
-from tensorpack_lite import tfv1 as tf
+import time
 
 LIMIT = 1 << 62  # above this batch, memory runs out
 for argument in sys.argv:
@@ -26,14 +21,13 @@ for argument in sys.argv:
         LIMIT = int(argument[6:])
 
 def wait_or_fail(x):
-    with open(os.environ["NOTES"], "a") as file:
-        file.write(f"{len(x)}\\\\n")
+    note(len(x))
     if len(x) > LIMIT:
         raise MemoryError("no memory")
     time.sleep(0.02)  # whatever the batch is
     return x
 
-class Model(ModelDesc):
+class Waiting(Model):
     def inputs(self):
         num = 4 if "fixed" in sys.argv else None
         return [tf.TensorSpec([num, 8], tf.float32, "x"), tf.TensorSpec([num], tf.int32, "label")]
@@ -41,10 +35,7 @@ class Model(ModelDesc):
         shape = x.shape
         x = tf.py_func(wait_or_fail, [x], tf.float32)
         x.set_shape(shape)
-        logits = FullyConnected("fc", x, 3)
-        return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label), name="cost")
-    def optimizer(self):
-        return tf.train.AdamOptimizer(0.1)
+        return super().build_graph(x, label)
 
 source = DataFromList([[np.ones(8, "float32"), np.int32(k % 3)] for k in range(24)], shuffle=False)
 if "none" in sys.argv:
@@ -55,7 +46,7 @@ else:
         data = MultiProcessRunnerZMQ(data, 1)
 logger.set_logger_dir("log", action="k")
 config = TrainConfig(
-    model=Model(), data=QueueInput(data) if "queue" in sys.argv else FeedInput(data), callbacks=[ModelSaver()],
+    model=Waiting(), data=QueueInput(data) if "queue" in sys.argv else FeedInput(data), callbacks=[ModelSaver()],
     steps_per_epoch=2, max_epoch=3,
 )
 launch_train_with_config(config, SimpleTrainer())
@@ -65,21 +56,11 @@ launch_train_with_config(config, SimpleTrainer())
 @pytest.fixture
 def find_batch(tmp_path):
     """Return a function that runs the command; it returns the exit code, the output and the batches of all steps."""
-    (tmp_path / "train.py").write_text(SCRIPT.replace("\\\\n", "\\n"))
+    python = python_runner(tmp_path, SCRIPT)
 
     def run(options, *arguments):
-        notes = tmp_path / "notes"
-        done = subprocess.run(
-            [sys.executable, "-m", "tensorpack_lite", "find-batch", *options, "train.py", *arguments],
-            cwd=str(tmp_path),
-            env={**python_environment(), "NOTES": str(notes)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-            timeout=600,
-        )
-        batches = list(map(int, notes.read_text().split())) if notes.exists() else []
-        return done.returncode, done.stdout.decode(), batches
+        code, output, notes = python("-m", "tensorpack_lite", "find-batch", *options, "train.py", *arguments)
+        return code, output, list(map(int, notes))
 
     return run
 
@@ -206,6 +187,17 @@ class TestDouble:
         """A script that fails with a larger batch ends the search; one that fails at once gives no results."""
         assert "The script fails with 2 times its batch; its error is above." == _search(100).end
         assert [] == _search().tried
+
+
+def test_on_a_gpu():
+    """On a GPU, an estimate does not end the search, because TensorFlow's error does; a limit from the user does."""
+    results = [Measured(8 * 2**n, 1.0, 900, 0, is_on_gpu=True) for n in range(2)]
+    results.append(Measured(32, is_too_large=True, is_on_gpu=True))
+    search = double(lambda factor: results[factor.bit_length() - 1], 0.1, 0)
+    assert "A batch of 32 does not fit into memory." == search.end
+    assert show_batches(search).splitlines()[0].endswith("peak memory of GPU 0, MB")
+    search = double(lambda factor: results[factor.bit_length() - 1], 0.1, 1000)
+    assert search.end.startswith("A batch of 16 would need about")
 
 
 def test_the_output():

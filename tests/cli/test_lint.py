@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
-from fakes.processes import python_environment
+from fakes.commands import SOFTMAX_LINE, python_runner
 
 pytest.importorskip("tensorflow")
 
 SCRIPT = """
-import sys
-import numpy as np
-from tensorpack_lite import *
-from tensorpack_lite import tfv1 as tf
-
-class Model(ModelDesc):
-    def inputs(self):
-        return [tf.TensorSpec([None, 8], tf.float32, "x"), tf.TensorSpec([None], tf.int32, "label")]
-    def build_graph(self, x, label):
-        logits = FullyConnected("fc", x, 3)
-        if "softmax" in sys.argv:
-            logits = tf.nn.softmax(logits)
-        return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label))
-    def optimizer(self):
-        return tf.train.GradientDescentOptimizer(0.1)
-
 if "fail" in sys.argv:
     raise ValueError("a mistake of the script")
 if "nothing" not in sys.argv:
@@ -42,22 +23,8 @@ if "nothing" not in sys.argv:
 @pytest.fixture
 def lint(tmp_path):
     """Return a function that runs the command in a directory with a script, and returns its exit code and output."""
-    (tmp_path / "train.py").write_text(SCRIPT)
-
-    def run(*arguments):
-        command = [sys.executable, "-m", "tensorpack_lite", "lint", *arguments]
-        done = subprocess.run(
-            command,
-            cwd=str(tmp_path),
-            env=python_environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-            timeout=600,
-        )
-        return done.returncode, done.stdout.decode()
-
-    return run
+    python = python_runner(tmp_path, SCRIPT)
+    return lambda *arguments: python("-m", "tensorpack_lite", "lint", *arguments)[:2]
 
 
 @pytest.mark.slow
@@ -68,7 +35,7 @@ def test_remarks(lint, tmp_path):
     code, output = lint("train.py", "softmax", "nan")
     assert 1 == code, output
     assert "Lint: 2 remarks" in output
-    assert "G03 Softmax (train.py:13): the output of a softmax" in output
+    assert f"G03 Softmax (train.py:{SOFTMAX_LINE}): the output of a softmax" in output
     assert "D02 x: 32 of 32 values of a datapoint are NaN or infinite." in output
     assert "Start epoch" not in output
     assert ["stats.json"] == [path.name for path in (tmp_path / "log").iterdir()]

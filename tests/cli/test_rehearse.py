@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from fakes.commands import python_runner
 from fakes.processes import python_environment
 
 pytest.importorskip("tensorflow")
@@ -16,24 +17,9 @@ from tensorpack_lite.diagnostics.rehearsal.rehearse import estimate, show_result
 from tensorpack_lite.utils.notes import read_notes
 
 SCRIPT = """
-import os, sys
-import numpy as np
-from tensorpack_lite import *
-from tensorpack_lite import tfv1 as tf
-
-class Model(ModelDesc):
-    def inputs(self):
-        return [tf.TensorSpec([None, 8], tf.float32, "x"), tf.TensorSpec([None], tf.int32, "label")]
-    def build_graph(self, x, label):
-        logits = FullyConnected("fc", x, 3)
-        return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label), name="cost")
-    def optimizer(self):
-        return tf.train.AdamOptimizer(tf.get_variable("learning_rate", initializer=0.1, trainable=False))
-
 class Note(Callback):
     def _note(self, text):
-        with open(os.environ["NOTES"], "a") as file:
-            file.write(f"{text} {self.epoch_num}.{self.global_step}\\\\n")
+        note(f"{text} {self.epoch_num}.{self.global_step}")
     def _before_train(self):
         self._note("resumed" if self.trainer.loop.is_resumed else "begun")
     def _trigger_epoch(self):
@@ -65,31 +51,32 @@ config = (AutoResumeTrainConfig if "auto" in sys.argv else TrainConfig)(
 if "stop" in sys.argv:
     raise ValueError("a mistake of the script")
 launch_train_with_config(config, SimpleTrainer())
-with open(os.environ["NOTES"], "a") as file:
-    file.write("behind the training\\\\n")
+note("behind the training")
+"""
+
+EXPORT = """
+from tensorpack_lite.predict.export import ModelExporter
+
+if "mistake" in sys.argv:
+    raise ValueError("a mistake behind the training")
+if "again" in sys.argv:
+    with tf.Graph().as_default():
+        launch_train_with_config(TrainConfig(model=Model(), data=FeedInput(data)), SimpleTrainer())
+if "leave" not in sys.argv:
+    exporter = ModelExporter(PredictConfig(
+        model=Model(), session_init=SmartInit("log/checkpoint"), input_names=["x"],
+        output_names=["gone" if "wrong" in sys.argv else "fc/output"],
+    ))
+    exporter.export_compact("model.pb")
+    exporter.export_serving("log/serving/1")
+    note("behind the exports")
 """
 
 
 @pytest.fixture
 def python(tmp_path):
     """Return a function that runs Python in a directory with a script; it returns the exit code, the output and the notes."""
-    (tmp_path / "train.py").write_text(SCRIPT.replace("\\\\n", "\\n"))
-
-    def run(*arguments):
-        notes = tmp_path / "notes"
-        done = subprocess.run(
-            [sys.executable, *arguments],
-            cwd=str(tmp_path),
-            env={**python_environment(), "NOTES": str(notes)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-            timeout=600,
-        )
-        lines = notes.read_text().splitlines() if notes.exists() else []
-        return done.returncode, done.stdout.decode(), lines
-
-    return run
+    return python_runner(tmp_path, SCRIPT)
 
 
 @pytest.fixture
@@ -137,6 +124,54 @@ def test_a_part_that_fails(rehearse, arguments, part):
     assert f"\n{part}" in output
     assert "FAILED" in output
     assert "behind the training" not in notes
+
+
+@pytest.fixture
+def rehearse_exports(tmp_path):
+    """Return a function that rehearses a script that exports its model after the training."""
+    python = python_runner(tmp_path, SCRIPT + EXPORT)
+    return lambda *arguments: python("-m", "tensorpack_lite", "rehearse", "train.py", *arguments)
+
+
+@pytest.mark.slow
+def test_exports(rehearse_exports, tmp_path):
+    """The exports after the training are made from the checkpoint of the rehearsal, into a temporary directory, and end the script."""
+    code, output, notes = rehearse_exports()
+    assert 0 == code, output
+    assert [*WHOLE, "behind the training"] == notes
+    for part in ("export_compact to model.pb ", "export_serving to log/serving/1 "):
+        assert f"\n{part}" in output
+    assert "FAILED" not in output
+    assert {"train.py", "notes", "log"} == {path.name for path in tmp_path.iterdir()}
+    assert [] == list((tmp_path / "log").iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("argument", "text"),
+    [
+        ("wrong", "export_compact to model.pb: KeyError: "),
+        ("mistake", "the script after its training: its error is above"),
+    ],
+)
+def test_an_export_that_fails(rehearse_exports, argument, text):
+    """An error in an export, or between training and export, gives exit code 1, and the table says where it was."""
+    code, output, _ = rehearse_exports(argument)
+    assert 1 == code, output
+    assert text in output
+    assert "FAILED" in output
+    if argument == "mistake":
+        assert "ValueError: a mistake behind the training" in output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("argument", ["leave", "again"])
+def test_exports_that_are_not_reached(rehearse_exports, argument):
+    """A script that ends before its exports, or trains once more, has been rehearsed until there."""
+    code, output, notes = rehearse_exports(argument)
+    assert 0 == code, output
+    assert "behind the exports" not in notes
+    assert "\npredictor of the checkpoint" in output
 
 
 @pytest.mark.slow
@@ -226,3 +261,15 @@ def test_without_a_script(capsys):
     """Without a script, the exit code is 2."""
     assert 2 == main(["rehearse"])
     assert "expected a script. Example: tensorpack-lite rehearse train.py" in capsys.readouterr().err
+
+
+def test_commands_without_tensorflow():
+    """Only the process of the script imports TensorFlow, which takes seconds."""
+    modules = ", ".join(
+        f"tensorpack_lite.cli.{name}" for name in ("rehearse", "find_batch", "find_lr", "schedule", "lint")
+    )
+    code = f"import sys, {modules}; print('tensorflow' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=python_environment(), stdout=subprocess.PIPE, check=True
+    )
+    assert b"False\n" == done.stdout

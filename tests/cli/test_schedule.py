@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fakes.processes import python_environment
+from fakes.commands import python_runner
 
 pytest.importorskip("tensorflow")
 
@@ -20,23 +18,6 @@ from tensorpack_lite.diagnostics.rehearsal.schedules import plan, show_plans, sp
 from tensorpack_lite.utils import schedules
 
 SCRIPT = """
-import os, sys
-import numpy as np
-from tensorpack_lite import *
-from tensorpack_lite.utils import schedules
-from tensorpack_lite import tfv1 as tf
-
-class Model(ModelDesc):
-    def inputs(self):
-        return [tf.TensorSpec([None, 8], tf.float32, "x"), tf.TensorSpec([None], tf.int32, "label")]
-    def build_graph(self, x, label):
-        logits = FullyConnected("fc", x, 3)
-        return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label), name="cost")
-    def optimizer(self):
-        rate = tf.get_variable("learning_rate", initializer=0.1, trainable=False)
-        momentum = tf.get_variable("momentum", initializer=0.9, trainable=False)
-        return tf.train.MomentumOptimizer(rate, momentum)
-
 rng = np.random.RandomState(0)
 labels = rng.randint(0, 3, 200)
 x = (rng.rand(200, 8) + np.eye(8)[labels]).astype("float32")
@@ -58,21 +39,8 @@ launch_train_with_config(config, SimpleTrainer())
 @pytest.fixture
 def command(tmp_path):
     """Return a function that runs a command in a directory with a script, and returns its exit code and output."""
-    (tmp_path / "train.py").write_text(SCRIPT)
-
-    def run(*arguments):
-        done = subprocess.run(
-            [sys.executable, "-m", "tensorpack_lite", *arguments],
-            cwd=str(tmp_path),
-            env=python_environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-            timeout=600,
-        )
-        return done.returncode, done.stdout.decode()
-
-    return run
+    python = python_runner(tmp_path, SCRIPT)
+    return lambda *arguments: python("-m", "tensorpack_lite", *arguments)[:2]
 
 
 @pytest.mark.slow

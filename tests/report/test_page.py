@@ -317,6 +317,53 @@ class TestSections:
         assert 1 == len(page.all("span", class_="wrn") or page.all("span", **{"class": "wrn"}))
 
 
+PLAN = {
+    "end": 100,
+    "known": {"learning_rate": {"steps": [0, 30], "values": [0.1, 0.01]}},
+    "unknown": ["m (Human)"],
+}
+
+
+class TestSchedules:
+    def test_one(self, tmp_path):
+        """The planned values are drawn as steps until the end, with those that were used; unknown ones are named."""
+        page = page_of(write_training(tmp_path, manifest={"planned values": PLAN}))
+        used, planned = page.data["charts"][-1]["curves"]
+        assert ("used", "planned") == (used["label"], planned["label"])
+        assert ([0, 30, 0, 70], [0.1, 0.1, 0.01, 0.01]) == (planned["x"], planned["y"])
+        assert [0, 100] == page.data["charts"][-1]["x"]
+        assert "Not known before training: m (Human)." in page.text
+        check_safe(page)
+
+    def test_several(self, tmp_path):
+        """Of several trainings, those with a plan are drawn in one plot."""
+        plans = [{"planned values": PLAN}, {"planned values": PLAN}, {}]
+        page = page_of(*(write_training(tmp_path / str(n), manifest=one) for n, one in enumerate(plans)))
+        labels = [curve["label"] for curve in page.data["charts"][-1]["curves"]]
+        assert ["0: used", "0: planned", "1: used", "1: planned", "2: used"] == labels
+        check_safe(page)
+
+    def test_without(self, tmp_path):
+        """Without planned values, there is no section."""
+        assert "Schedules" not in page_of(write_training(tmp_path)).text
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            {"known": {"learning_rate": {"steps": [0, 1], "values": [1.0]}}, "end": 5},
+            {"known": {"learning_rate": {"steps": [float("nan")], "values": [1.0]}}, "end": 5},
+            {"known": {"learning_rate": {"steps": [0], "values": [1.0]}}},
+            {"known": {"learning_rate": 3}, "end": 5, "unknown": 3},
+            {"known": 3},
+        ],
+    )
+    def test_damaged(self, tmp_path, damage):
+        """Damaged planned values are left out; those of a hyper-parameter are a remark."""
+        page = page_of(write_training(tmp_path, manifest={"planned values": damage}))
+        assert ("manifest.json: planned learning_rate: " in page.text) == (damage != {"known": 3})
+        check_safe(page)
+
+
 class TestSize:
     @pytest.mark.slow
     def test_many_curves(self, tmp_path):

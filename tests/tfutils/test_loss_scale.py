@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.tfutils.accumulation import AccumGradOptimizer
 from tensorpack_lite.tfutils.loss_scale import DynamicLossScaleOptimizer
 
 
@@ -98,3 +101,26 @@ def test_mistakes():
         DynamicLossScaleOptimizer(plain).apply_gradients([])
     with pytest.raises(TypeError, match=r"expected a tf.train.Optimizer, got str"):
         DynamicLossScaleOptimizer("sgd")
+
+
+@pytest.mark.parametrize(
+    "wrap", [DynamicLossScaleOptimizer, lambda opt: AccumGradOptimizer(opt, 1)], ids=["scale", "accumulate"]
+)
+def test_without_a_graph_of_its_own(wrap):
+    """In the default graph, which no `as_default` has entered, the slots of the wrapped optimizer are created in that graph."""
+    results = []
+
+    def train():  # in another thread, because a test runs in a graph of its own
+        w = tf.get_variable("w", initializer=1.0, use_resource=True)
+        step = wrap(tf.train.MomentumOptimizer(0.25, 0.9)).minimize(w * 2)
+        with tf.Session() as sess:
+            sess.run(tf.global_variables_initializer())
+            sess.run(step)
+            results.append((sess.run(w), [one.op.name for one in tf.global_variables()]))
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    thread.join()
+    ((value, names),) = results
+    assert 0.5 == value
+    assert "w/Momentum" in names

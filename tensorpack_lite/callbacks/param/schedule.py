@@ -78,6 +78,11 @@ class ScheduledHyperParamSetter(PlannedHyperParamSetter):
         is_due = point in self._points or (self._interp is not None and is_between)
         return self._value_at(point) if is_due else None
 
+    def preview(self, point: int, initial: Any) -> Any:
+        """Return the scheduled value; before the first point, the initial one."""
+        value = self._value_at(point)
+        return initial if value is None else value
+
     def _get_value_to_set(self) -> float | None:
         return self.value_at(self._current_point(), None)  # without reading the parameter
 

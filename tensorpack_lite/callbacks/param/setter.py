@@ -11,6 +11,7 @@ import numpy as np
 from ...loop.callback import Callback
 from ...utils import logger
 from ...utils.checks import check_callable, check_type
+from ...utils.schedules import is_schedule
 from .hyperparam import GraphVarParam, HyperParam
 
 __all__ = [
@@ -161,6 +162,19 @@ class PlannedHyperParamSetter(HyperParamSetter):
             The value, or None to keep the parameter as it is.
         """
 
+    def preview(self, point: int, initial: Any) -> Any:
+        """
+        Return the value in use at a point of training, for the report. No code of the script is called.
+
+        Args:
+            point: as in `value_at`.
+            initial: the parameter's value before anything is set.
+
+        Returns:
+            The value, or None if it is not known.
+        """
+        return None
+
     def _current_point(self) -> int:
         return self.global_step if self.step_based else self.epoch_num
 
@@ -208,6 +222,10 @@ class HyperParamSetterWithFunc(PlannedHyperParamSetter):
     def value_at(self, point: int, current: Any) -> Any:
         """Return the result of the function."""
         return self._func(point, current)
+
+    def preview(self, point: int, initial: Any) -> Any:
+        """Return the result of a function of `utils.schedules`; None for another one, which might do more than compute."""
+        return self._func(point) if is_schedule(self._func) else None
 
 
 class HumanHyperParamSetter(HyperParamSetter):

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...utils.inspection import is_installed
 
-__all__ = ["describe_code"]
+__all__ = ["describe_code", "own_files"]
 
 _MAX_BYTES = 2 << 20  # of all copies together
 _MAX_PATCH_CHARS = 1 << 20
@@ -30,13 +30,13 @@ def describe_code() -> dict[str, Any]:
     files: dict[str, str] = {}
     omitted: dict[str, str] = {}
     described = {"script": None, "arguments": sys.argv[1:], "files": files, "omitted": omitted, "git": {}}
-    path = getattr(sys.modules.get("__main__"), "__file__", None)
-    if path is None:
+    paths = own_files()
+    if not paths:
         return described
-    script = os.path.realpath(path)
+    script = paths[0]
     directory = os.path.dirname(script)
     room = _MAX_BYTES
-    for path in [script, *_modules_below(directory)]:
+    for path in paths:
         with open(path, "rb") as file:
             content = file.read()
         name = os.path.relpath(path, directory)
@@ -46,6 +46,15 @@ def describe_code() -> dict[str, Any]:
         else:
             omitted[name] = hashlib.sha256(content).hexdigest()
     return {**described, "script": script, "git": _describe_repository(directory)}
+
+
+def own_files() -> list[str]:
+    """Return the path of the script, and those of the imported modules in its directory; empty in an interactive session."""
+    path = getattr(sys.modules.get("__main__"), "__file__", None)
+    if path is None:
+        return []
+    script = os.path.realpath(path)
+    return [script, *(path for path in _modules_below(os.path.dirname(script)) if path != script)]
 
 
 def _modules_below(directory: str) -> list[str]:

@@ -28,6 +28,7 @@ from .code import describe_code
 from .describe import Describer, describe, describe_files
 from .environment import describe_machine, describe_packages, describe_variables
 from .model_graph import ModelGraph
+from .planned import planned_values
 
 __all__ = ["ManifestWriter"]
 
@@ -37,6 +38,7 @@ _OF_EACH_START = (
     "started",
     "initial values",
     "left out",
+    "planned values",
     "resumptions",
     "statistics",
     "exit",
@@ -94,6 +96,7 @@ class ManifestWriter(Callback):
         loop = self.trainer.loop
         length = {"steps_per_epoch": loop.steps_per_epoch, "max_epoch": loop.max_epoch}
         self._manifest["length"] = {**length, "starting_epoch": loop.starting_epoch}
+        self._set_part("planned values", *_attempt(lambda: planned_values(self._callbacks(), loop)))
         self._manifest.update(resumptions=[], statistics={}, exit=None)
         try:
             self._continue_existing(self._path)
@@ -206,7 +209,8 @@ class ManifestWriter(Callback):
             "changed": {name: new[name] for name in compared if new[name] != existing.get(name)},
         }
         resumptions = [*existing.get("resumptions", []), resumption]
-        self._manifest = {**new, **existing, "resumptions": resumptions, "exit": None}
+        latest = {"planned values": new["planned values"], "resumptions": resumptions, "exit": None}
+        self._manifest = {**new, **existing, **latest}
 
     def _write(self) -> None:
         try:

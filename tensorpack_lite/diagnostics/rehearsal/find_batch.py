@@ -32,8 +32,9 @@ class Measured:
     Attributes:
         batch: the number of samples that a step of one tower takes.
         step: the seconds of a step, the median; None if no step was done.
-        memory: the peak of the process, in bytes.
+        memory: the peak of the process, in bytes; on a GPU, that of TensorFlow's allocator on the first one.
         memory_before: its memory before the first step, in bytes.
+        is_on_gpu: whether the memory is that of a GPU.
         is_too_large: whether memory has run out.
         has_too_few: whether the data has fewer samples than the batch.
     """
@@ -42,6 +43,7 @@ class Measured:
     step: float | None = None
     memory: int = 0
     memory_before: int = 0
+    is_on_gpu: bool = False
     is_too_large: bool = False
     has_too_few: bool = False
 
@@ -80,7 +82,8 @@ def find_batch(program: Sequence[str], num_steps: int = 20, gain: float = 0.1, m
         program: the script or `-m module`, and its arguments.
         num_steps: the number of steps with each batch.
         gain: the search ends when twice the batch gives less than `1 + gain` times the samples per second.
-        memory: the megabytes that the process may use; 0 means what is free now.
+        memory: the megabytes that the process, or TensorFlow on the first GPU, may use; 0 means what is free now, and on a GPU as
+            much as it has.
 
     Returns:
         0; 1 if the batch of the script does not fit into memory; 2 if the script has failed or cannot be measured.
@@ -92,7 +95,6 @@ def find_batch(program: Sequence[str], num_steps: int = 20, gain: float = 0.1, m
     check_positive("find-batch: --gain", gain)
     if memory < 0:
         raise ValueError(f"find-batch: --memory is negative (expected megabytes, or 0, got {memory}).")
-    limit = int(memory * 1e6) or available_memory()
     with tempfile.TemporaryDirectory(prefix="tensorpack-lite-find-batch-") as folder:
         path = os.path.join(folder, "results.json")
 
@@ -103,7 +105,7 @@ def find_batch(program: Sequence[str], num_steps: int = 20, gain: float = 0.1, m
             with open(path, encoding="utf-8") as file:
                 return Measured(**json.load(file))
 
-        search = double(measure, gain, limit)
+        search = double(measure, gain, int(memory * 1e6))
     if not search.tried:
         return 2
     sys.stdout.write(f"{show_batches(search)}\n")
@@ -118,7 +120,7 @@ def double(measure: Callable[[int], Optional[Measured]], gain: float, limit: int
     Args:
         measure: takes the factor of the batch, 1, 2, 4 and so on, and returns None if it cannot be measured.
         gain: see `find_batch`.
-        limit: the bytes that a process may use.
+        limit: the bytes that may be used; 0 means the main memory that is free now. On a GPU, TensorFlow's error ends the search.
     """
     search = Search()
     while not search.end:
@@ -136,15 +138,19 @@ def double(measure: Callable[[int], Optional[Measured]], gain: float, limit: int
             search.end = f"A batch of {result.batch:,} does not give {gain:.0%} more samples per second than {search.best.batch:,}."
         else:
             search.best = result
-            if result.memory_of_twice > limit:
+            most = limit or (math.inf if result.is_on_gpu else available_memory())
+            if result.memory_of_twice > most:
                 needed = f"{result.memory_of_twice / 1e6:,.0f} MB"
-                search.end = f"A batch of {2 * result.batch:,} would need about {needed} (limit {limit / 1e6:,.0f} MB)."
+                search.end = (
+                    f"A batch of {2 * result.batch:,} would need about {needed} (limit {most / 1e6:,.0f} MB)."
+                )
     return search
 
 
 def show_batches(search: Search) -> str:
     """Return the table, the proposal and the rules for the learning rate."""
-    head = ["batch", "samples/s", "ms per step", "peak memory, MB"]
+    memory = "peak memory of GPU 0, MB" if search.tried[0].is_on_gpu else "peak memory, MB"
+    head = ["batch", "samples/s", "ms per step", memory]
     rows = [_row(one) for one in search.tried]
     table = tabulate(rows, headers=head, colalign=("right",) * 4, disable_numparse=True)
     lines = [table, search.end]

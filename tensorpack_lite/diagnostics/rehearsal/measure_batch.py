@@ -6,10 +6,11 @@ import json
 import statistics
 import time
 from contextlib import contextmanager
-from typing import Any, Iterator, Mapping, NoReturn, Sequence
+from typing import Any, Callable, Iterator, Mapping, NoReturn, Sequence
 
 import psutil
 
+from ...callbacks.prof import GPUMemoryTracker
 from ...compat import tfv1 as tf
 from ...dataflow.base import length_or_none
 from ...dataflow.batch import find_batch_size, find_batch_stages
@@ -17,6 +18,7 @@ from ...loop.callback import Callback
 from ...loop.extension import Extension
 from ...loop.state import StopTraining
 from ...tfutils.sessinit import JustCurrentSession
+from ...utils.gpu import get_num_gpu
 from ...utils.memory import peak_memory
 from ..gpu.messages import find_out_of_memory
 from ..lint.training import ExaminedTraining, find_dataflow
@@ -40,6 +42,7 @@ class MeasureBatch(Extension):
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._options = options
         self._results: dict[str, Any] = {}
+        self._tracker: GPUMemoryTracker | None = None
 
     @contextmanager
     def around_training(self, trainer: Any) -> Iterator[None]:
@@ -89,11 +92,21 @@ class MeasureBatch(Extension):
         if length is not None and length < batch.batch_size:
             self._results["has_too_few"] = True
             self._end()
-        trainer.register_callback(_Measure(self._options["num_steps"], self._results))
+        if tf.test.is_built_with_cuda() and get_num_gpu():
+            self._tracker = GPUMemoryTracker()
+            trainer.register_callback(self._tracker)
+        trainer.register_callback(_Measure(self._options["num_steps"], self._results, self._peak))
 
     def after_initialize(self, trainer: Any) -> None:
-        """Measure the memory before the first step."""
-        self._results["memory_before"] = psutil.Process().memory_info().rss
+        """Measure the memory before the first step: that of TensorFlow on the first GPU, or else that of the process."""
+        if not any("GPU" in one.device_type for one in trainer.sess.list_devices()):
+            self._tracker = None
+        self._results["is_on_gpu"] = self._tracker is not None
+        process = psutil.Process().memory_info()
+        self._results["memory_before"] = process.rss if self._tracker is None else self._peak()
+
+    def _peak(self) -> int:
+        return peak_memory() if self._tracker is None else int(self._tracker.read_peaks()[0])
 
 
 class _Measure(Callback):
@@ -105,8 +118,8 @@ class _Measure(Callback):
 
     _chief_only = False
 
-    def __init__(self, num_steps: int, results: dict[str, Any]) -> None:
-        self._num_steps, self._results = num_steps, results
+    def __init__(self, num_steps: int, results: dict[str, Any], peak: Callable[[], int]) -> None:
+        self._num_steps, self._results, self._peak = num_steps, results, peak
 
     def _trigger_step(self) -> None:
         trainer: Any = self.trainer  # whose `run_step` other callbacks need not know
@@ -115,7 +128,7 @@ class _Measure(Callback):
             begin = time.perf_counter()
             trainer.run_step()
             seconds.append(time.perf_counter() - begin)
-        self._results.update(step=statistics.median(seconds[_NUM_WARM_UP:]), memory=peak_memory())
+        self._results.update(step=statistics.median(seconds[_NUM_WARM_UP:]), memory=self._peak())
         raise StopTraining("the command needs no more steps")
 
 

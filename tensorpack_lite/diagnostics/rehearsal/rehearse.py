@@ -90,13 +90,21 @@ def _run(
     """Run the script, and return the results of its training with the exit code."""
     path = os.path.join(folder, "results.json")
     code = run_rehearsal(
-        "rehearse", program, {**options, "results": path}, log_directory=log, is_quiet=True, consequence=""
+        "rehearse",
+        program,
+        {**options, "results": path},
+        log_directory=log,
+        is_quiet=True,
+        consequence="",
+        has_answered=lambda: os.path.exists(path),
     )
     if not os.path.exists(path):
         return {"rows": [], "facts": {}}, code
     with open(path, encoding="utf-8") as file:
         results: dict[str, Any] = json.load(file)
     os.remove(path)
+    if code and not any(error for _, _, error in results["rows"]):
+        results["rows"].append(["the script after its training", 0.0, "its error is above"])
     return results, code
 
 

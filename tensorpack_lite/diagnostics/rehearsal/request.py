@@ -13,10 +13,10 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple, NoReturn, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, NoReturn, Sequence
 
 from ...utils.log_lines import QUIET_VARIABLE
-from ...utils.logger import REPLACEMENT_VARIABLE
+from ...utils.redirection import VARIABLE as LOG_VARIABLE
 
 __all__ = ["Request", "end_rehearsal", "find_rehearsal", "run_rehearsal"]
 
@@ -61,6 +61,7 @@ def run_rehearsal(
     log_directory: str | None = None,
     is_quiet: bool = False,
     consequence: str = ", so nothing was examined",
+    has_answered: Callable[[], bool] = lambda: False,
 ) -> int:
     """
     Run a script until it has answered a request.
@@ -72,6 +73,7 @@ def run_rehearsal(
         log_directory: the directory for the script's log and checkpoints; None means a temporary one.
         is_quiet: whether its log has only warnings and errors.
         consequence: the end of the line about a script that failed or did not train.
+        has_answered: returns whether the request was answered by a script that went on until its own end.
 
     Returns:
         The argument of `end_rehearsal` in that process. 2 if it failed or did not train, after a line about it on stderr.
@@ -83,13 +85,15 @@ def run_rehearsal(
         variables = {
             "PYTHONPATH": path_of_modules,
             _VARIABLE: json.dumps({"purpose": purpose, "options": dict(options or {})}),
-            REPLACEMENT_VARIABLE: log_directory or temporary,
+            LOG_VARIABLE: log_directory or temporary,
         }
         if is_quiet:
             variables.update({QUIET_VARIABLE: "quiet", "TF_CPP_MIN_LOG_LEVEL": "3"})
         code = subprocess.call([sys.executable, *program], cwd=folder, env={**os.environ, **variables})
     if _FIRST_CODE <= code < _FIRST_CODE + _NUM_CODES:
         return code - _FIRST_CODE
+    if code == 0 and has_answered():
+        return 0
     problem = "ended without a training" if code == 0 else f"failed with exit code {code}"
     sys.stderr.write(f"tensorpack-lite {purpose}: {program[0]} {problem}{consequence}.\n")
     return 2

@@ -18,12 +18,12 @@ from ...loop.callback import Callback
 from ...loop.extension import Extension
 from ...loop.group import innermost
 from ...utils.optional import load_optional
+from ..manifest.planned import ENDLESS
 from .request import end_rehearsal
 
 __all__ = ["Plan", "ShowSchedules", "draw_plans", "plan", "show_plans", "sparkline"]
 
 _MAX_POINTS = 2_000_000
-_ENDLESS = 99_999
 _NUM_ROWS, _WIDTH = 12, 60
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
@@ -71,7 +71,7 @@ class ShowSchedules(Extension):
         """
         creator, init, steps, first, last = trainer.arguments
         epochs = self._epochs or last - first + 1
-        if epochs >= _ENDLESS:
+        if epochs >= ENDLESS:
             sys.stdout.write("The training has no last epoch. Pass the number to show: --epochs 100.\n")
             end_rehearsal(2)
         trainer.initialize(creator, init)

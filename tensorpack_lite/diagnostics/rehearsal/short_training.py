@@ -28,6 +28,7 @@ from ...tfutils.checkpoint_state import STATE_SUFFIX, read_end, read_state
 from ...tfutils.sessinit import JustCurrentSession, SaverRestore, SmartInit
 from ...utils.memory import peak_memory
 from ..lint.training import ExaminedTraining
+from .exports import count_exports, rehearse_exports
 from .request import end_rehearsal
 
 __all__ = ["NUM_EPOCHS", "NUM_STEPS", "ShortTraining"]
@@ -44,6 +45,8 @@ class ShortTraining(Extension):
         options: `results`, the file to write; `checkpoint`, the directory of the checkpoint to resume, or None for the first
             training; `max_epoch`, the last epoch of a resumed training.
     """
+
+    has_ended = False  # in this process
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._options = options
@@ -64,9 +67,13 @@ class ShortTraining(Extension):
         """
         Shorten the training, and write the results after it.
 
+        If the script exports its model, it goes on after its last training of the rehearsal.
+
         Raises:
             SystemExit: after a training without an error.
         """
+        if ShortTraining.has_ended:  # this is another training of the script
+            end_rehearsal(0)
         self._shorten(trainer)
         try:
             yield
@@ -80,9 +87,20 @@ class ShortTraining(Extension):
             )
             raise
         finally:
-            with open(self._options["results"], "w", encoding="utf-8") as file:
-                json.dump({"rows": self._rows, "facts": self._facts}, file)
-        end_rehearsal(0)
+            self._write()
+        num = count_exports()
+        if not num or (self._facts.get("checkpoint") is not None and not self.is_resumed):
+            end_rehearsal(0)
+        ShortTraining.has_ended = True
+        rehearse_exports(num, self._add)
+
+    def _write(self) -> None:
+        with open(self._options["results"], "w", encoding="utf-8") as file:
+            json.dump({"rows": self._rows, "facts": self._facts}, file)
+
+    def _add(self, name: str, seconds: float, error: str) -> None:
+        self._rows.append([name, seconds, error])
+        self._write()
 
     def ends(self, following: str) -> None:
         """

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from tensorpack_lite.diagnostics.manifest import code
-from tensorpack_lite.diagnostics.manifest.code import describe_code
+from tensorpack_lite.diagnostics.manifest.code import describe_code, own_files
 
 
 @pytest.fixture
@@ -112,3 +112,9 @@ def test_no_git(script, monkeypatch):
     """Without git, the reason is recorded."""
     monkeypatch.setenv("PATH", "")
     assert "git: " in describe_code()["git"]["reason"]
+
+
+def test_own_files(script, monkeypatch):
+    """The script is the first of its files, and is listed once, although it is a module, too."""
+    add_module(monkeypatch, script.parent / "helper.py")
+    assert [str(script), str(script.parent / "helper.py")] == own_files()
