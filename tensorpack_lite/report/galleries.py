@@ -45,7 +45,7 @@ def logged_galleries(training: Training, prefix: str) -> List[Gallery]:
                 size = (small.width, small.height)
                 pictures.append(Picture(small.content, size, f"step {image.step:,}", alt))
         if pictures:
-            galleries.append(Gallery(prefix + tag, pictures))
+            galleries.append(Gallery(prefix + tag, pictures, is_logged=True))
     return galleries
 
 

@@ -247,6 +247,25 @@ class TestSections:
         shown = [one["alt"] for one in page.all("img")]
         assert [f"digit/image at step {step}" for step in range(4, 41, 4)] == shown
 
+    @pytest.mark.parametrize(
+        ("shape", "width"),
+        [
+            ((32, 80), 240),
+            ((8, 8), 160),
+            ((64, 64), 128),
+            ((20, 4), 60),
+            ((150, 150), None),
+            ((8, 280), None),
+        ],
+    )
+    def test_small_images(self, tmp_path, shape, width):
+        """Small logged images are enlarged by a whole number without smoothing, to at most 300 pixels."""
+        image = np.zeros([*shape, 1], np.uint8)
+        page = page_of(write_training(tmp_path, images=[("grid", 10, image)]))
+        (shown,) = page.all("img")
+        expected = {"width": str(width), "class": "small"} if width else {}
+        assert expected == {key: shown[key] for key in ("width", "class") if key in shown}
+
     def test_samples(self, tmp_path):
         """The first batch and the worst samples are shown with their labels; text in the batch is shown in a table."""
         directory = write_training(tmp_path)
@@ -263,7 +282,7 @@ class TestSections:
         assert "The first batch, as the graph got it, at step 1" in page.text
         assert "label 7" in page.text
         assert "label 9, prob 3 (55%), loss 1" in page.text
-        assert 6 == len(page.all("img"))
+        assert 6 == len(page.all("img", width="96"))
         assert "ham" in page.text
 
     def test_samples_of_a_note(self, tmp_path):
