@@ -52,12 +52,14 @@ class Gallery(NamedTuple):
         title: what they are.
         pictures: the pictures.
         is_logged: whether the training logged them. They are enlarged more than samples, because they are often grids.
+        remark: how to read them.
         num_left_out: the number of those that do not fit into the page.
     """
 
     title: str
     pictures: List[Picture]
     is_logged: bool = False
+    remark: str = ""
     num_left_out: int = 0
 
 
@@ -87,10 +89,9 @@ def draw_gallery(gallery: Gallery) -> Html:
     figures = [
         element("figure", _draw(one, side), element("figcaption", one.caption)) for one in gallery.pictures
     ]
-    remark = None
-    if gallery.num_left_out:
-        remark = element("small", f" ({gallery.num_left_out} more left out to keep the file small)")
-    title = element("h3", gallery.title, remark)
+    left_out = f"{gallery.num_left_out} more left out to keep the file small" if gallery.num_left_out else ""
+    remarks = "; ".join(filter(None, (gallery.remark, left_out)))
+    title = element("h3", gallery.title, element("small", f" ({remarks})") if remarks else None)
     return element("section", title, element("div", *figures, class_="gallery"))
 
 
@@ -128,7 +129,8 @@ def as_images(array: np.ndarray) -> Tuple[List[Tuple[bytes, Tuple[int, int]]], s
             are, others are scaled to their range in the batch.
 
     Returns:
-        The files with their widths and heights, none if they are not images; and the range of the values in words.
+        The files with their widths and heights, none if they are not images; and the range of the values and the order of
+        three channels in words.
     """
     images = _as_batch_of_images(array)
     if images is None:
@@ -145,7 +147,8 @@ def as_images(array: np.ndarray) -> Tuple[List[Tuple[bytes, Tuple[int, int]]], s
         scaled = np.nan_to_num((images - first) * (255.0 / ((last - first) or 1.0)))
     pixels = np.clip(np.rint(scaled), 0, 255).astype(np.uint8)
     size = pixels.shape[2], pixels.shape[1]
-    return [(encode_png(one), size) for one in pixels], f"values from {low:.4g} to {high:.4g}"
+    order = ", three channels shown as RGB" if pixels.shape[3] == 3 else ""
+    return [(encode_png(one), size) for one in pixels], f"values from {low:.4g} to {high:.4g}{order}"
 
 
 def _as_batch_of_images(array: np.ndarray) -> np.ndarray | None:

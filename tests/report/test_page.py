@@ -297,7 +297,7 @@ class TestSections:
         )
         (tmp_path / "run" / "nan-25" / "report.txt").write_text("the label is <-1>")
         page = page_of(directory)
-        assert "nan: nan-25" in page.text
+        assert "nan: nan-25  (values from 0 to 0, three channels shown as RGB)" in page.text
         assert "the label is <-1>" in page.text
         assert "label 3" in page.text
 
