@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from fakes.reports import MANIFEST, gray, page_of, write_training
 
+from tensorpack_lite.diagnostics.speed.pipeline_load import Part, Stage
+from tensorpack_lite.diagnostics.speed.stage_rows import format_rows, make_rows
 from tensorpack_lite.report import page as module
 from tensorpack_lite.report.page import make_page, write_report
 from tensorpack_lite.report.reading import read_training
@@ -321,6 +323,17 @@ class TestSections:
         assert sorted(places) == places
         assert all(part in text for part in ("G01 train.py:5", "own ms", "InferenceRunner", "41.5"))
         assert "Old" not in text
+
+    def test_stages(self, tmp_path):
+        """The table of stages has the columns and the percentages of the table in the log."""
+        stage = Stage("MapData(f)", 1, 4, 0.5e-3, 0.25e-3, 0.0, 1.88, 0.0)
+        rows = make_rows([Part("MapData(f)", "threads", 2, [stage])], num_steps=2, seconds=1.0)
+        note = {"kind": "speed", "text": "the graph limits", "stages": rows}
+        page = page_of(write_training(tmp_path, notes=[note]))
+        words = re.split(r"  +|\n", format_rows(rows).replace("-", ""))
+        assert ["no input", "94%"] == [word for word in words if word in ("no input", "94%")]
+        assert all(f"<td>{word}</td>" in page.source or f">{word}</th>" in page.source for word in words if word)
+        assert "waiting in" not in page.text
 
     def test_settings_and_log(self, tmp_path):
         """Settings are shown as code, files without their content, and of the log the last 100 lines, warnings marked."""
