@@ -45,7 +45,7 @@ def logged_galleries(training: Training, prefix: str) -> List[Gallery]:
                 size = (small.width, small.height)
                 pictures.append(Picture(small.content, size, f"step {image.step:,}", alt))
         if pictures:
-            galleries.append(Gallery(prefix + tag, pictures))
+            galleries.append(Gallery(prefix + tag, pictures, is_logged=True))
     return galleries
 
 
@@ -53,17 +53,18 @@ def sample_galleries(training: Training, prefix: str) -> List[Gallery]:
     """Return the samples that are images, and the pictures that notes refer to."""
     galleries = []
     for name, arrays in training.samples.items():
-        galleries.append(Gallery(prefix + _title(name, arrays), _pictures(name, arrays)))
+        pictures, remark = _pictures(name, arrays)
+        galleries.append(Gallery(prefix + _title(name, arrays), pictures, remark=remark))
     for title, directory in _directories(training):
-        pictures = []
+        pictures, remark = [], ""
         for path in sorted(glob.glob(os.path.join(glob.escape(directory), "*.png")))[:_MAX_FILES_OF_A_NOTE]:
             picture = training.attempt(os.path.basename(path), partial(_read_png, path), None)
             pictures += [] if picture is None else [picture]
         if not pictures:
             for path in sorted(glob.glob(os.path.join(glob.escape(directory), "*.npz")))[:1]:
                 arrays = training.attempt(os.path.basename(path), partial(read_npz, path), {})
-                pictures = _pictures(os.path.basename(path), arrays)
-        galleries.append(Gallery(prefix + title, pictures))
+                pictures, remark = _pictures(os.path.basename(path), arrays)
+        galleries.append(Gallery(prefix + title, pictures, remark=remark))
     return [gallery for gallery in galleries if gallery.pictures]
 
 
@@ -97,8 +98,8 @@ def _title(name: str, arrays: Dict[str, np.ndarray]) -> str:
     return _TITLES.get(name, name) + at
 
 
-def _pictures(name: str, arrays: Dict[str, np.ndarray]) -> List[Picture]:
-    """Return the samples of the first array that holds images. The captions have the values of the others."""
+def _pictures(name: str, arrays: Dict[str, np.ndarray]) -> Tuple[List[Picture], str]:
+    """Return the samples of the first array that holds images, and a remark. The captions have the values of the others."""
     for key, array in arrays.items():
         files, values = as_images(array[:_MAX_SAMPLES]) if array.ndim >= 1 else ([], "")
         if files:
@@ -112,8 +113,8 @@ def _pictures(name: str, arrays: Dict[str, np.ndarray]) -> List[Picture]:
                 caption = ", ".join(_captions(others, number))
                 alt = f"{name}, {key} {number}: {caption or 'no label'}; {values}"
                 pictures.append(Picture(content, size, caption or f"{number}", alt))
-            return pictures
-    return []
+            return pictures, values
+    return [], ""
 
 
 def _captions(arrays: Dict[str, np.ndarray], number: int) -> Iterator[str]:

@@ -18,7 +18,12 @@ _MAX_SIDE = 640  # of a logged image; larger ones are scaled down
 _MAX_SAMPLE_SIDE = 160
 _LARGE = 200_000  # bytes
 _JPEG_QUALITY = 85
-_SMALL_SIDE = 64  # smaller pictures are shown enlarged, without smoothing
+_SAMPLE, _LOGGED = (
+    96,
+    160,
+)  # CSS pixels, to which the shorter side of a small picture is enlarged, without smoothing
+_MAX_SHOWN = 300  # CSS pixels, of the longer side of an enlarged picture
+_MIN_SCALE = 1.5  # pictures that would be enlarged by less are shown as they are
 _PNG_HEADER = 8
 
 
@@ -46,11 +51,15 @@ class Gallery(NamedTuple):
     Attributes:
         title: what they are.
         pictures: the pictures.
+        is_logged: whether the training logged them. They are enlarged more than samples, because they are often grids.
+        remark: how to read them.
         num_left_out: the number of those that do not fit into the page.
     """
 
     title: str
     pictures: List[Picture]
+    is_logged: bool = False
+    remark: str = ""
     num_left_out: int = 0
 
 
@@ -76,11 +85,13 @@ def fit(galleries: List[Gallery], max_bytes: int) -> List[Gallery]:
 
 def draw_gallery(gallery: Gallery) -> Html:
     """Return a title and all pictures with their captions."""
-    figures = [element("figure", _draw(one), element("figcaption", one.caption)) for one in gallery.pictures]
-    remark = None
-    if gallery.num_left_out:
-        remark = element("small", f" ({gallery.num_left_out} more left out to keep the file small)")
-    title = element("h3", gallery.title, remark)
+    side = _LOGGED if gallery.is_logged else _SAMPLE
+    figures = [
+        element("figure", _draw(one, side), element("figcaption", one.caption)) for one in gallery.pictures
+    ]
+    left_out = f"{gallery.num_left_out} more left out to keep the file small" if gallery.num_left_out else ""
+    remarks = "; ".join(filter(None, (gallery.remark, left_out)))
+    title = element("h3", gallery.title, element("small", f" ({remarks})") if remarks else None)
     return element("section", title, element("div", *figures, class_="gallery"))
 
 
@@ -118,7 +129,8 @@ def as_images(array: np.ndarray) -> Tuple[List[Tuple[bytes, Tuple[int, int]]], s
             are, others are scaled to their range in the batch.
 
     Returns:
-        The files with their widths and heights, none if they are not images; and the range of the values in words.
+        The files with their widths and heights, none if they are not images; and the range of the values and the order of
+        three channels in words.
     """
     images = _as_batch_of_images(array)
     if images is None:
@@ -135,7 +147,8 @@ def as_images(array: np.ndarray) -> Tuple[List[Tuple[bytes, Tuple[int, int]]], s
         scaled = np.nan_to_num((images - first) * (255.0 / ((last - first) or 1.0)))
     pixels = np.clip(np.rint(scaled), 0, 255).astype(np.uint8)
     size = pixels.shape[2], pixels.shape[1]
-    return [(encode_png(one), size) for one in pixels], f"values from {low:.4g} to {high:.4g}"
+    order = ", three channels shown as RGB" if pixels.shape[3] == 3 else ""
+    return [(encode_png(one), size) for one in pixels], f"values from {low:.4g} to {high:.4g}{order}"
 
 
 def _as_batch_of_images(array: np.ndarray) -> np.ndarray | None:
@@ -156,11 +169,14 @@ def _averaged(images: np.ndarray, stride: int) -> np.ndarray:
     return blocks.reshape(len(images), height, stride, width, stride, -1).mean(axis=(2, 4))
 
 
-def _draw(picture: Picture) -> Html:
+def _draw(picture: Picture, side: int) -> Html:
     kind = "png" if picture.content[:1] == b"\x89" else "jpeg"
     source = Html(f"data:image/{kind};base64,{base64.b64encode(picture.content).decode()}")
-    is_small = max(picture.size) <= _SMALL_SIDE
-    return element("img", src=source, alt=picture.alt, class_="small" if is_small else None)
+    scale = min(side / max(1, min(picture.size)), _MAX_SHOWN / max(1, *picture.size))
+    scale = float(int(scale)) if scale >= 2 else scale  # by whole numbers, all pixels get the same size
+    is_small = scale >= _MIN_SCALE
+    width = round(scale * picture.size[0]) if is_small else None
+    return element("img", src=source, alt=picture.alt, class_="small" if is_small else None, width=width)
 
 
 def _size(gallery: Gallery) -> int:

@@ -12,6 +12,7 @@ from .charts import NUM_COLORS
 from .html import Html, element, join, table
 from .reading import Training
 from .scales import format_number
+from .stages import stage_table
 from .summary import best_values, better_direction, duration, find_state, headline, last_place
 
 __all__ = [
@@ -137,7 +138,9 @@ def draw_times(trainings: List[Training]) -> Html | None:
             # only the newest one: earlier ones have the same stages
             notes = [note for note in one.notes if note["kind"] in _WITH_TIMES and note.get(key)]
             if notes:
-                parts.append(element("section", element("h3", where + title), _records(notes[-1][key])))
+                value = notes[-1][key]
+                drawn = _draw_stages(value) if key == "stages" else _records(value)
+                parts.append(element("section", element("h3", where + title), drawn))
     return join(*parts) if parts else None
 
 
@@ -210,6 +213,15 @@ def _best_of(name: str, mine: Dict[str, Any], all_of_them: List[Dict[str, Any]])
     winner = max(better_direction(name) * one[name].value for one in all_of_them if name in one)
     text = format_number(mine[name].value)
     return element("b", text) if better_direction(name) * mine[name].value == winner else text
+
+
+def _draw_stages(value: Any) -> Html:
+    """Return the table that the log has, and rows of another form as they are."""
+    try:
+        head, rows = stage_table(value)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return _records(value)
+    return table(head, rows, class_="numbers")
 
 
 def _records(value: Any) -> Html:

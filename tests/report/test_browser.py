@@ -98,6 +98,18 @@ def test_it_fits(browser, report, width, scheme):
     assert [] == browser.get_log("browser")
 
 
+def test_phone(browser, report):
+    """On a phone, three small samples fit into a row, and all links of the navigation are visible."""
+    show(browser, report, PHONE)
+    tops = browser.execute_script(
+        "return [...document.querySelectorAll('#samples img.small')].map(image => image.getBoundingClientRect().top)"
+    )
+    assert tops[0] == tops[2] < tops[3]
+    assert browser.execute_script(
+        "const nav = document.querySelector('nav'); return nav.scrollWidth <= nav.clientWidth"
+    )
+
+
 def test_without_scripts(browser, report):
     """Without scripts, curves, tables and settings are there, and controls are not."""
     show(browser, report, scripts=False)

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from fakes.reports import MANIFEST, gray, page_of, write_training
 
+from tensorpack_lite.diagnostics.speed.pipeline_load import Part, Stage
+from tensorpack_lite.diagnostics.speed.stage_rows import format_rows, make_rows
 from tensorpack_lite.report import page as module
 from tensorpack_lite.report.page import make_page, write_report
 from tensorpack_lite.report.reading import read_training
@@ -247,6 +249,25 @@ class TestSections:
         shown = [one["alt"] for one in page.all("img")]
         assert [f"digit/image at step {step}" for step in range(4, 41, 4)] == shown
 
+    @pytest.mark.parametrize(
+        ("shape", "width"),
+        [
+            ((32, 80), 240),
+            ((8, 8), 160),
+            ((64, 64), 128),
+            ((20, 4), 60),
+            ((150, 150), None),
+            ((8, 280), None),
+        ],
+    )
+    def test_small_images(self, tmp_path, shape, width):
+        """Small logged images are enlarged by a whole number without smoothing, to at most 300 pixels."""
+        image = np.zeros([*shape, 1], np.uint8)
+        page = page_of(write_training(tmp_path, images=[("grid", 10, image)]))
+        (shown,) = page.all("img")
+        expected = {"width": str(width), "class": "small"} if width else {}
+        assert expected == {key: shown[key] for key in ("width", "class") if key in shown}
+
     def test_samples(self, tmp_path):
         """The first batch and the worst samples are shown with their labels; text in the batch is shown in a table."""
         directory = write_training(tmp_path)
@@ -263,7 +284,7 @@ class TestSections:
         assert "The first batch, as the graph got it, at step 1" in page.text
         assert "label 7" in page.text
         assert "label 9, prob 3 (55%), loss 1" in page.text
-        assert 6 == len(page.all("img"))
+        assert 6 == len(page.all("img", width="96"))
         assert "ham" in page.text
 
     def test_samples_of_a_note(self, tmp_path):
@@ -278,7 +299,7 @@ class TestSections:
         )
         (tmp_path / "run" / "nan-25" / "report.txt").write_text("the label is <-1>")
         page = page_of(directory)
-        assert "nan: nan-25" in page.text
+        assert "nan: nan-25  (values from 0 to 0, three channels shown as RGB)" in page.text
         assert "the label is <-1>" in page.text
         assert "label 3" in page.text
 
@@ -302,6 +323,17 @@ class TestSections:
         assert sorted(places) == places
         assert all(part in text for part in ("G01 train.py:5", "own ms", "InferenceRunner", "41.5"))
         assert "Old" not in text
+
+    def test_stages(self, tmp_path):
+        """The table of stages has the columns and the percentages of the table in the log."""
+        stage = Stage("MapData(f)", 1, 4, 0.5e-3, 0.25e-3, 0.0, 1.88, 0.0)
+        rows = make_rows([Part("MapData(f)", "threads", 2, [stage])], num_steps=2, seconds=1.0)
+        note = {"kind": "speed", "text": "the graph limits", "stages": rows}
+        page = page_of(write_training(tmp_path, notes=[note]))
+        words = re.split(r"  +|\n", format_rows(rows).replace("-", ""))
+        assert ["no input", "94%"] == [word for word in words if word in ("no input", "94%")]
+        assert all(f"<td>{word}</td>" in page.source or f">{word}</th>" in page.source for word in words if word)
+        assert "waiting in" not in page.text
 
     def test_settings_and_log(self, tmp_path):
         """Settings are shown as code, files without their content, and of the log the last 100 lines, warnings marked."""

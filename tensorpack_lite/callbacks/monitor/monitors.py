@@ -90,7 +90,8 @@ class Monitors(Callback, LoopMonitors):
 
         Args:
             name: their name.
-            val: an ndarray with values in [0, 255]: [H, W], [H, W, C] with C in {1, 3, 4}, [N, H, W], or [N, H, W, C].
+            val: an ndarray with values in [0, 255]: [H, W], [H, W, C] with C in {1, 3, 4}, [N, H, W], or [N, H, W, C]. Three
+                channels are RGB.
 
         Raises:
             TypeError: `val` is not an ndarray.

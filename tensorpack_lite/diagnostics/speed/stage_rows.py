@@ -6,6 +6,7 @@ from typing import Any, Sequence
 
 from tabulate import tabulate
 
+from ...report.stages import stage_table
 from .pipeline_load import HERE, Part, StageWork
 
 __all__ = ["format_rows", "make_rows"]
@@ -51,26 +52,5 @@ def format_rows(rows: Sequence[dict[str, Any]], unit: str = "step") -> str:
         rows: result of `make_rows`.
         unit: what the consumer counts.
     """
-    lines = [
-        (
-            ". " * row["depth"] + row["stage"],  # tabulate strips spaces
-            "" if row["process"] == "training" else f"{row['workers']} {row['process'].split(' of ')[0]}",
-            f"{row['per_step']:.4g}",
-            _milliseconds(row["own_ms"]),
-            _milliseconds(row["cpu_ms"]),
-            _share(row["waiting_in"]),
-            _share(row["waiting_out"]),
-            f"{row['datapoints_per_s']:,.0f}",
-        )
-        for row in rows
-    ]
-    headers = ["stage", "workers", f"per {unit}", "own ms", "CPU ms", "no input", "no room", "per s"]
-    return tabulate(lines, headers=headers, colalign=("left", "left", *["right"] * 6), disable_numparse=True)
-
-
-def _milliseconds(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}"
-
-
-def _share(value: float) -> str:
-    return f"{value:.0%}" if value >= 0.005 else ""
+    head, lines = stage_table(rows, unit)
+    return tabulate(lines, head, colalign=("left", "left", *["right"] * 6), disable_numparse=True)
