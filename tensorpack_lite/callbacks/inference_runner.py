@@ -156,7 +156,7 @@ class InferenceRunnerBase(Callback):
             for inf in self.infs
         ]
 
-    def _find_tensors(self, inf: Any, tower: TowerTensorHandle) -> list[tf.Tensor]:
+    def _find_tensors(self, inf: Inferencer, tower: TowerTensorHandle) -> list[tf.Tensor]:
         try:
             return tower.get_tensors(inf.get_fetches())
         except KeyError as error:

@@ -332,7 +332,9 @@ class TestSections:
         page = page_of(write_training(tmp_path, notes=[note]))
         words = re.split(r"  +|\n", format_rows(rows).replace("-", ""))
         assert ["no input", "94%"] == [word for word in words if word in ("no input", "94%")]
-        assert all(f"<td>{word}</td>" in page.source or f">{word}</th>" in page.source for word in words if word)
+        assert all(
+            f"<td>{word}</td>" in page.source or f">{word}</th>" in page.source for word in words if word
+        )
         assert "waiting in" not in page.text
 
     def test_settings_and_log(self, tmp_path):

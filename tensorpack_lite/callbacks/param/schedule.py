@@ -78,7 +78,7 @@ class ScheduledHyperParamSetter(PlannedHyperParamSetter):
         is_due = point in self._points or (self._interp is not None and is_between)
         return self._value_at(point) if is_due else None
 
-    def preview(self, point: int, initial: Any) -> Any:
+    def preview(self, point: int, initial: object) -> object:
         """Return the scheduled value; before the first point, the initial one."""
         value = self._value_at(point)
         return initial if value is None else value

@@ -162,7 +162,7 @@ class PlannedHyperParamSetter(HyperParamSetter):
             The value, or None to keep the parameter as it is.
         """
 
-    def preview(self, point: int, initial: Any) -> Any:
+    def preview(self, point: int, initial: object) -> object:
         """
         Return the value in use at a point of training, for the report. No code of the script is called.
 
@@ -223,9 +223,10 @@ class HyperParamSetterWithFunc(PlannedHyperParamSetter):
         """Return the result of the function."""
         return self._func(point, current)
 
-    def preview(self, point: int, initial: Any) -> Any:
+    def preview(self, point: int, initial: object) -> object:
         """Return the result of a function of `utils.schedules`; None for another one, which might do more than compute."""
-        return self._func(point) if is_schedule(self._func) else None
+        function: Callable[..., object] = self._func
+        return function(point) if is_schedule(function) else None
 
 
 class HumanHyperParamSetter(HyperParamSetter):
@@ -284,6 +285,6 @@ class HumanHyperParamSetter(HyperParamSetter):
             return None
 
 
-def _shortened(value: Any) -> Any:
+def _shortened(value: object) -> object:
     """Return a number with six digits, for the log."""
     return float(f"{value:.6g}") if isinstance(value, float) else value

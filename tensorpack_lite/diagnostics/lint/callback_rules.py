@@ -11,7 +11,7 @@ from ...callbacks.inference_runner import InferenceRunnerBase
 from ...callbacks.param.hyperparam import GraphVarParam
 from ...callbacks.param.setter import HyperParamSetter
 from ...callbacks.saver import ModelSaver
-from ...dataflow.batch import BatchData
+from ...dataflow.batch import BatchData, BatchDataByShape
 from ...dataflow.shuffle import LocallyShuffleData
 from ...tfutils.common import get_op_tensor_name
 from ..data_check.remarks import Remark
@@ -171,10 +171,10 @@ def samples_left_out(training: ExaminedTraining) -> Iterator[Remark]:
     for runner in training.runners:
         flow = find_dataflow(runner.input_source)
         for stage in () if flow is None or runner.max_datapoints is not None else walk(flow):
-            length = (
-                training.length_of(stage.ds) if type(stage) is BatchData and not stage.remainder else None
-            )
-            left_out = length % stage.batch_size if length else 0
+            if not isinstance(stage, BatchData) or stage.remainder or type(stage) is BatchDataByShape:
+                continue
+            length = training.length_of(stage.ds) or 0
+            left_out = length % stage.batch_size
             if left_out:
                 text = f"validation leaves out {left_out} of {length} samples, because the last batch would be smaller."
                 advice = f"Use BatchData(ds, {stage.batch_size}, remainder=True)."

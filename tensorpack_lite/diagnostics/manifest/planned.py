@@ -55,7 +55,7 @@ def _preview(setter: PlannedHyperParamSetter, loop: TrainLoop) -> dict[str, Any]
     steps: list[int] = []
     values: list[float] = []
     for point in np.unique(np.linspace(first, last, _NUM_POINTS).round().astype(np.int64)).tolist():
-        value = setter.preview(point, initial)
+        value: Any = setter.preview(point, initial)
         if value is None:
             return None
         if not values or float(value) != values[-1]:
