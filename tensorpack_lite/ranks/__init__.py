@@ -10,7 +10,7 @@ Side channel between the processes ("ranks") of one training.
       rank 0 (chief)         rank 1               rank 2
     +----------------+   +---------------+   +---------------+
     | RankTrainer    |   | RankTrainer   |   | RankTrainer   |   train/rank_trainer.py
-    | RankConnection      |   | RankConnection     |   | RankConnection     |   train/rank_connection.py: the status of this rank
+    | RankConnection |   | RankConnection|   | RankConnection|   train/rank_connection.py: the status of this rank
     | RankChannel    |   | RankChannel   |   | RankChannel   |   channel.py: status 4 times a second, gathers, scatters
     |     |          |   |     |         |   |     |         |
     |  RankHub <-----|---|-----+---------|---|-----+         |   hub.py: TCP, lines of JSON

@@ -73,7 +73,7 @@ class Interruptible:
             return
         self._receiver, self._sender = socket.socketpair()
         self._sender.setblocking(False)  # set_wakeup_fd requires it
-        self._thread = threading.Thread(target=self._watch, name="Interruptible", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name="InterruptWatch", daemon=True)
         self._previous_fd = signal.set_wakeup_fd(self._sender.fileno(), warn_on_full_buffer=False)
         os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
         self._thread.start()
