@@ -22,6 +22,9 @@ from ..compat import is_tfv2, tensorflow
 from ..compat import tfv1 as tf
 from ..utils.nvml import NVMLContext, NvmlException
 
+if sys.version_info >= (3, 8):
+    import importlib.metadata
+
 __all__ = ["collect_env_info", "tensorflow_capabilities"]
 
 _OPTIONAL_PACKAGES = ("horovod", "cv2", "msgpack", "zmq", "lmdb", "h5py", "scipy", "sklearn", "prctl")
@@ -123,8 +126,6 @@ def _tensorflow_mode() -> str:
 def _version_from_metadata(package: str) -> str:
     """Return the version of a package without importing it, if Python 3.8 or newer finds it. Importing Keras takes seconds."""
     if sys.version_info >= (3, 8):
-        import importlib.metadata
-
         with suppress(importlib.metadata.PackageNotFoundError):
             return importlib.metadata.version(package)
     return _package_version(package)

@@ -23,6 +23,13 @@ def rows(text: str) -> dict:
     }
 
 
+@pytest.fixture
+def no_capabilities(monkeypatch):
+    """The report has no capabilities of TensorFlow: looking for `layers` imports Keras, which takes seconds."""
+    monkeypatch.setattr(environment, "tensorflow_capabilities", dict)
+
+
+@pytest.mark.usefixtures("no_capabilities")
 class TestCollectEnvInfo:
     def test_versions(self):
         """The report contains the versions that a bug report needs."""
@@ -57,6 +64,7 @@ class TestCollectEnvInfo:
         assert "unknown (MemoryError: nvml)" == rows(collect_env_info())["GPU 0"]
 
 
+@pytest.mark.slow
 class TestCapabilities:
     def test_essentials_are_there(self):
         """Every supported TensorFlow has the names that the library needs."""
