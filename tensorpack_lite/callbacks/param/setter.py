@@ -225,7 +225,7 @@ class HyperParamSetterWithFunc(PlannedHyperParamSetter):
 
     def preview(self, point: int, initial: Any) -> Any:
         """Return the result of a function of `utils.schedules`; None for another one, which might do more than compute."""
-        return self._func(point) if is_schedule(self._func) else None
+        return self._func(point, initial) if is_schedule(self._func) else None
 
 
 class HumanHyperParamSetter(HyperParamSetter):
