@@ -10,9 +10,20 @@ __all__ = ["VARIABLE", "find_redirected", "redirect", "redirect_log"]
 VARIABLE = "TENSORPACK_LITE_LOG_DIRECTORY"
 """The environment variable that names the directory."""
 
-_redirected: dict[
-    str, str
-] = {}  # absolute path of a directory that the script names: the directory used instead
+
+class _Redirections:
+    """
+    The directories that this process has replaced.
+
+    Attributes:
+        used: the directory that is used, by the absolute path of the one that the script names.
+    """
+
+    def __init__(self) -> None:
+        self.used: dict[str, str] = {}
+
+
+_REDIRECTIONS = _Redirections()
 
 
 def redirect_log(path: str) -> str | None:
@@ -25,7 +36,7 @@ def redirect_log(path: str) -> str | None:
     replacement = os.environ.get(VARIABLE)
     if not replacement:
         return None
-    _redirected[os.path.abspath(path)] = replacement
+    _REDIRECTIONS.used[os.path.abspath(path)] = replacement
     return replacement
 
 
@@ -45,8 +56,8 @@ def redirect(path: str) -> str:
     inside, path = os.path.join(os.path.abspath(replacement), ""), os.path.abspath(path)
     if os.path.join(path, "").startswith(inside):
         return path
-    _redirected[path] = f"{inside}elsewhere{os.sep}{path.strip(os.sep).replace(os.sep, '-')}"
-    return _redirected[path]
+    _REDIRECTIONS.used[path] = f"{inside}elsewhere{os.sep}{path.strip(os.sep).replace(os.sep, '-')}"
+    return _REDIRECTIONS.used[path]
 
 
 def find_redirected(path: str) -> str:
@@ -60,7 +71,7 @@ def find_redirected(path: str) -> str:
         The path inside the directory that is used instead, if the checkpoint is there; otherwise the same path.
     """
     given = os.path.abspath(path)
-    for named, used in _redirected.items():
+    for named, used in _REDIRECTIONS.used.items():
         if os.path.join(given, "").startswith(os.path.join(named, "")):
             candidate = os.path.normpath(os.path.join(used, os.path.relpath(given, named)))
             pattern = os.path.join(glob.escape(candidate), "checkpoint")

@@ -225,8 +225,7 @@ class HyperParamSetterWithFunc(PlannedHyperParamSetter):
 
     def preview(self, point: int, initial: object) -> object:
         """Return the result of a function of `utils.schedules`; None for another one, which might do more than compute."""
-        function: Callable[..., object] = self._func
-        return function(point) if is_schedule(function) else None
+        return self._func(point, initial) if is_schedule(self._func) else None
 
 
 class HumanHyperParamSetter(HyperParamSetter):

@@ -13,6 +13,7 @@ import re
 import time
 from typing import Any, Callable
 
+from ...compat.replacement import replace
 from ...predict.export import ModelExporter
 from ...utils.redirection import redirect
 from ..manifest.code import own_files
@@ -50,7 +51,7 @@ def rehearse_exports(num: int, report: Callable[[str, float, str], None]) -> Non
             end_rehearsal(0)
 
     for name in _METHODS:
-        setattr(ModelExporter, name, _rehearsed(getattr(ModelExporter, name), reported))
+        replace(ModelExporter, name, _rehearsed(getattr(ModelExporter, name), reported))
 
 
 def _rehearsed(export: Callable[..., None], report: Callable[[str, float, str], None]) -> Callable[..., None]:
@@ -62,7 +63,7 @@ def _rehearsed(export: Callable[..., None], report: Callable[[str, float, str], 
             os.makedirs(os.path.dirname(path), exist_ok=True)
         try:
             export(self, path, *args, **kwargs)
-        except Exception as error:
+        except Exception as error:  # reported, and raised again
             report(what, time.perf_counter() - began, f"{type(error).__name__}: {error}")
             raise
         report(what, time.perf_counter() - began, "")
