@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from tensorpack_lite.dataflow import dataset, imgaug
 from tensorpack_lite.utils import schedules
 from tensorpack_lite.utils.random_streams import fix_rng_seed
-from tensorpack_lite.utils.viz import stack_patches
+from tensorpack_lite.utils.viz import draw_text, stack_patches
 from tensorpack_lite.utils.viz.images import write_image
 
 HERE = Path(__file__).parent
@@ -72,8 +72,17 @@ def draw_confusion() -> None:
     for image, label in zip(*read("test", 8)):
         matrix[label, np.square(means - image).sum(axis=(1, 2)).argmin()] += 1
     share = matrix / matrix.sum(axis=1, keepdims=True)
-    picture = np.kron(1 - share, np.full([16, 16], 255.0))
-    write_image(str(HERE / "confusion.png"), picture.astype("uint8"))
+    cells = np.kron(1 - share, np.full([32, 32], 255.0))
+    picture = np.pad(cells, [(64, 0), (64, 0)], "constant", constant_values=255)
+    picture = np.repeat(picture[:, :, np.newaxis], 3, axis=2)
+    white = (255, 255, 255)
+    picture = draw_text(picture, (64, 40), "predicted", white)
+    picture = draw_text(picture, (0, 64), "true", white)
+    for digit in range(10):
+        place = 64 + 32 * digit
+        picture = draw_text(picture, (place + 8, 60), str(digit), white)
+        picture = draw_text(picture, (0, place + 22), str(digit), white)
+    write_image(str(HERE / "confusion.png"), picture)
 
 
 def draw_batches() -> None:

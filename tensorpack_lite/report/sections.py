@@ -76,8 +76,9 @@ def draw_notes(trainings: List[Training]) -> Html | None:
     for one in trainings:
         where = f"{one.name}: " if len(trainings) > 1 else ""
         state = find_state(one)
-        is_noted = any(note["text"] in state.details for note in one.notes if note["text"])
-        if state.tone == "bad" and state.details and not is_noted:
+        told = [note["text"] for note in one.notes if note["text"]]
+        is_told = any(text in state.details for text in told) or state.details.rstrip(": .") in headline(one)
+        if state.tone == "bad" and state.details and not is_told:
             callouts.append(("bad", state.word.replace("was ", ""), where + state.details, ""))
         callouts += [("bad", "NaN or inf", where + sentence, "") for sentence in _not_finite(one)]
         for note in sorted(one.notes, key=lambda note: _RANKS.get(note["kind"], 9))[:_MAX_NOTES]:

@@ -38,6 +38,7 @@ _HIGHER = re.compile(
 _NOT_A_RESULT = re.compile(r"regulari[sz]|weight_decay|queue_size|learning_rate", re.I)
 _VALIDATION = re.compile(r"^(val|validation|test|eval)([-_/]|$)", re.I)
 _LOSS = re.compile("loss|cost|entropy", re.I)
+_TOTAL = re.compile("total|^(loss|cost)$", re.I)
 _NUM_BEST = 3
 _MAX_ERROR = 160  # characters of an error in the headline
 
@@ -128,7 +129,7 @@ def headline(training: Training) -> str:
     sentence = " ".join(words).replace(") after", "), after")
     if diverged is not None:
         sentence += f", and diverged: its loss is not finite from step {diverged:,} on"
-    error = _first_sentence(state.details) if state.word == "failed" else ""
+    error = _shortened(state.details) if state.word == "failed" else ""
     sentence = f"{sentence}: {error}".rstrip(": .") + "."
     bests = []
     for one in best_values(training)[:_NUM_BEST]:
@@ -137,24 +138,27 @@ def headline(training: Training) -> str:
     return f"{sentence} Best: {', '.join(bests)}." if bests else sentence
 
 
-def _first_sentence(text: str) -> str:
-    """Return the beginning of an error; all of it is below."""
+def _shortened(text: str) -> str:
+    """Return a short error as it is; of a long one, the first sentence, or its type. All of it is in a box below."""
     line = text.partition("\n")[0]
-    return line if len(line) <= _MAX_ERROR else re.split(r"(?<=[.!?]) (?=[A-Z])", line)[0][: 2 * _MAX_ERROR]
+    first = line if len(line) <= _MAX_ERROR else re.split(r"(?<=[.!?]) (?=[A-Z])", line)[0]
+    return first if len(first) <= _MAX_ERROR else first.partition(":")[0][:_MAX_ERROR]
 
 
 def best_values(training: Training) -> List[Best]:
     """
     Return the best values of the scalars whose names say what is better, validation first.
 
-    Of a training that has diverged, only the values before that count.
+    Of a training that has diverged, only the values before that count. If a training has several losses and none is their
+    total, as in a GAN, a smaller loss need not be better, and only statistics of validation have a best value.
     """
+    is_total_missing = _has_several_losses(training)
     diverged = _diverged_at(training)
     counters = [(row.get("global_step"), row.get("epoch_num")) for row in training.rows]
     epochs = {step: epoch for step, epoch in counters if isinstance(step, int) and isinstance(epoch, int)}
     found: List[Tuple[bool, int, int, Best]] = []
     for name, values in training.curves.items():
-        better = better_direction(name)
+        better = 0 if is_total_missing and not is_validation(name) else better_direction(name)
         counts = np.isfinite(values) & (training.steps[name] < (np.inf if diverged is None else diverged))
         finite = np.flatnonzero(counts)
         if better and len(finite):
@@ -163,6 +167,12 @@ def best_values(training: Training) -> List[Best]:
             best = Best(name, float(values[place]), step, epochs.get(step))
             found.append((not is_validation(name), -better, len(found), best))
     return [one[-1] for one in sorted(found)]
+
+
+def _has_several_losses(training: Training) -> bool:
+    """Return whether the training part has several losses, none of which is their total."""
+    losses = {statistic_of(name) for name in training.curves if is_loss(name) and not is_validation(name)}
+    return len(losses) > 1 and not any(_TOTAL.search(name) for name in losses)
 
 
 def better_direction(name: str) -> int:

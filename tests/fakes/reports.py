@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,6 +16,18 @@ from tensorpack_lite.report.reading import read_training
 from tensorpack_lite.utils.png import encode_png
 
 EMPTY = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"}
+LOADING = {
+    "src",
+    "href",
+    "srcset",
+    "data",
+    "action",
+    "formaction",
+    "poster",
+    "background",
+    "xlink:href",
+    "ping",
+}
 MANIFEST = {
     "format": 1,
     "started": "2026-11-23T01:00:00+0000",
@@ -150,6 +163,27 @@ class Page(HTMLParser):
         """The data that the script reads."""
         start = self.source.index('id="data">') + len('id="data">')
         return json.loads(self.source[start : self.source.index("</script>", start)])
+
+
+def check_safe(page):
+    """Assert that the page loads nothing, has unique ids and labels, and runs only the library's script."""
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for name, attributes in page.elements:
+        for key in LOADING & set(attributes):
+            value = attributes[key]
+            assert value.startswith(("data:image/png;base64,", "data:image/jpeg;base64,", "#")), value[:80]
+            assert not value.startswith("#") or value[1:] in ids, f"a link to nothing: {value}"
+        assert not [key for key in attributes if key.startswith("on") or key == "style"], attributes
+        assert name not in {"link", "iframe", "object", "embed", "base", "form"}
+        assert name != "img" or attributes["alt"]
+        assert name != "svg" or attributes["aria-label"]
+    assert [None, "application/json"] == sorted((one.get("type") for one in page.all("script")), key=str)
+    style = re.search("<style>(.*?)</style>", page.source, re.DOTALL).group(1)
+    assert not re.search(r"url\(|@import", style)
+    script = page.source[page.source.rindex("<script>") :]
+    assert not re.search(r"http|fetch|XMLHttp|import\(|eval|innerHTML|WebSocket", script)
+    assert json.dumps(page.data)
 
 
 def _number(field, value):

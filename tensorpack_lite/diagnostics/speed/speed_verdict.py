@@ -187,7 +187,7 @@ def _judge_data(load: Load, share: float, is_graph_seen: bool) -> Verdict:
     if load.cores_are_full:
         return Verdict("cores", f"{waits} {describe_full_cores(load)}")
     if not load.is_known:
-        return Verdict("unknown stage", f"{waits} Which stage limits is not known.", shows_stages=True)
+        return Verdict("unknown stage", f"{waits} {_describe_unknown(load)}", shows_stages=True)
     count = part.slowest.count / load.num_steps
     rate = f"{count / load.interval:,.3g} datapoints/s"
     if load.graph:
@@ -195,3 +195,13 @@ def _judge_data(load: Load, share: float, is_graph_seen: bool) -> Verdict:
         rate += f" of the {at_most}{count / load.graph:,.3g} that the graph could take"
     text = f"{waits} {describe_part(part)} gives {rate}. {describe_advice(load, advise(load))}"
     return Verdict(f"data {part.owner} {part.slowest.name}", text, shows_stages=True)
+
+
+def _describe_unknown(load: Load) -> str:
+    """Return sentences about a pipeline whose measured parts do not explain the time of a step."""
+    part, takes = load.slowest, load.interval_of(load.slowest)
+    largest = ""
+    if takes:
+        times = f"{format_ms(takes)} for a step that takes {format_ms(load.interval)}"
+        largest = f" The largest measured part is {describe_part(part)} with {times}."
+    return f"Which stage limits is not known.{largest} To measure the pipeline alone, run tensorpack-lite data-check."

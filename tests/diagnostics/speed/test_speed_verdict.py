@@ -62,9 +62,23 @@ class TestJudge:
         assert "1.96 of 2 are busy. More workers will not help" in verdict.text
 
     def test_a_stage_that_is_not_known(self):
-        """If no part explains the time, the verdict is that the stage is not known."""
+        """If no part explains the time, the verdict names the largest part that was measured, and the next step."""
         verdict = judge(facts(waiting=0.006, load=a_load(wall=0.002)))
-        assert ("unknown stage", "training waits for data") == (verdict.limit, verdict.text[:23])
+        assert ("unknown stage", True) == (verdict.limit, verdict.shows_stages)
+        assert (
+            "training waits for data 38% of the time. Which stage limits is not known. The largest measured part is Map(crop), 2 "
+            "processes, with 1 ms for a step that takes 10 ms. To measure the pipeline alone, run tensorpack-lite data-check."
+        ) == verdict.text
+
+    def test_nothing_measured(self):
+        """If no stage was timed, no part is called the largest."""
+        load = Load(
+            [Part("Map(f)", HERE, 1, [Stage("Map(f)", 0, 9, None, None, 0, 0, 0)])], 9, 0.09, None, None, 2
+        )
+        assert (
+            "of the time. Which stage limits is not known. To measure"
+            in judge(facts(waiting=0.006, load=load)).text
+        )
 
     def test_a_fed_input(self):
         """FeedInput reads in the training thread, and QueueInput would do both at once."""
