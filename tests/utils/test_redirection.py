@@ -13,7 +13,7 @@ from tensorpack_lite.utils.redirection import VARIABLE, find_redirected, redirec
 @pytest.fixture
 def used(tmp_path, monkeypatch):
     """Return the directory of a command."""
-    monkeypatch.setattr(redirection, "_redirected", {})
+    monkeypatch.setattr(redirection._REDIRECTIONS, "used", {})
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -73,7 +73,12 @@ class TestJudge:
     def test_nothing_measured(self):
         """If no stage was timed, no part is called the largest."""
         load = Load(
-            [Part("Map(f)", HERE, 1, [Stage("Map(f)", 0, 9, None, None, 0, 0, 0)])], 9, 0.09, None, None, 2
+            [Part("Map(f)", HERE, 1, [StageWork("Map(f)", 0, 9, None, None, 0, 0, 0)])],
+            9,
+            0.09,
+            None,
+            None,
+            2,
         )
         assert (
             "of the time. Which stage limits is not known. To measure"
