@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fakes.reports import check_safe, gray, page_of, write_training
 
-from tensorpack_lite.diagnostics.speed.pipeline_load import Part, Stage
+from tensorpack_lite.diagnostics.speed.pipeline_load import Part, StageWork
 from tensorpack_lite.diagnostics.speed.stage_rows import format_rows, make_rows
 from tensorpack_lite.report import page as module
 from tensorpack_lite.report.page import make_page, write_report
@@ -203,7 +203,7 @@ class TestSections:
 
     def test_stages(self, tmp_path):
         """The table of stages has the columns and the percentages of the table in the log."""
-        stage = Stage("MapData(f)", 1, 4, 0.5e-3, 0.25e-3, 0.0, 1.88, 0.0)
+        stage = StageWork("MapData(f)", 1, 4, 0.5e-3, 0.25e-3, 0.0, 1.88, 0.0)
         rows = make_rows([Part("MapData(f)", "threads", 2, [stage])], num_steps=2, seconds=1.0)
         note = {"kind": "speed", "text": "the graph limits", "stages": rows}
         page = page_of(write_training(tmp_path, notes=[note]))
