@@ -40,7 +40,8 @@ __all__ = [
     "get_model_loader",
 ]
 
-_GLOBAL_STEP = "global_step:0"  # only a training has it, and a graph without it needs no value
+# only a training has these, and a graph without them needs no values
+_OF_TRAINING = re.compile(r"global_step|learning_rate|(.*/)?beta[12]_power(_\d+)?")
 
 if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
     __getattr__ = old_name_finder(__name__)
@@ -228,9 +229,11 @@ class SaverRestore(SessionInit):
                 matched[key] = var
         unused = [key for key in checkpoint.shapes if key not in matched]
         _warn_of_mismatch("graph", "checkpoint", only_in_graph)
-        ignored = {*self.ignore, _GLOBAL_STEP}
+        names = [key for key in unused if get_op_tensor_name(key)[1] not in self.ignore]
         _warn_of_mismatch(
-            "checkpoint", "graph", [key for key in unused if get_op_tensor_name(key)[1] not in ignored]
+            "checkpoint",
+            "graph",
+            [key for key in names if not _OF_TRAINING.fullmatch(get_op_tensor_name(key)[0])],
         )
         return matched
 
@@ -297,7 +300,11 @@ class DictRestore(SessionInit):
         common = [name for name in variables if name in values]
         logger.info("Variables to restore from dict: " + ", ".join(_op_names(common)))
         _warn_of_mismatch("graph", "dict", _op_names(name for name in variables if name not in values))
-        unused = _op_names(name for name in values if name not in variables and name != _GLOBAL_STEP)
+        unused = [
+            name
+            for name in _op_names(name for name in values if name not in variables)
+            if not _OF_TRAINING.fullmatch(name)
+        ]
         if unused:
             logger.warning(
                 "The following variables are in the dict, but not found in the graph: " + ", ".join(unused)

@@ -149,9 +149,9 @@ class TestSaverRestore:
         assert 1.0 == sess.run(a)
 
     @pytest.mark.parametrize("kind", ["checkpoint", "dictionary"])
-    def test_the_step_of_a_training(self, write, sess, capsys, kind):
-        """A graph without `global_step`, such as that of a predictor, is not a reason for a warning."""
-        values = {"a": 1.0, "global_step": 5.0}
+    def test_what_only_a_training_has(self, write, sess, capsys, kind):
+        """A graph without step, learning rate and optimizer, such as that of a predictor, is not a reason for a warning."""
+        values = {"a": 1.0, "global_step": 5.0, "learning_rate": 0.1, "beta1_power": 0.9, "beta2_power": 0.99}
         init = SaverRestore(write(**values)) if kind == "checkpoint" else DictRestore(values)
         make(a=0.0)
         load(init, sess)
