@@ -30,13 +30,11 @@ from .base import Trainer
 
 __all__ = ["RankCallback", "RankConnection", "graph_of_training"]
 
+_LOST_CONNECTIONS = ("Connection reset", "Socket closed", "failed to connect", "Connection closed")
 # Engine errors with one of these texts are probably the effect of another rank's failure.
 _ECHOES = (
     "Collective ops is aborted",
-    "Connection reset",
-    "Socket closed",
-    "failed to connect",
-    "Connection closed",
+    *_LOST_CONNECTIONS,
     "Horovod has been shut down",
     "HorovodInternalError",
 )
@@ -134,13 +132,20 @@ class RankConnection:
         Raise the failure of another rank if it is the cause of an error of this rank's engine; else return.
 
         Raises:
-            RankError: another rank failed.
+            RankError: another rank failed, or the engine has lost its connection to another rank.
         """
         is_echo = any(echo in str(error) for echo in _ECHOES)
         failure = self.channel.wait_for_failure(_ECHO_SECONDS if is_echo else 0.0)
         if failure is not None:
             self.channel.end_by_itself()
             raise RankError(failure) from error
+        # The network may be down. The channel notices that after the time limit only.
+        if isinstance(error, tf.errors.UnavailableError) and any(
+            text in str(error) for text in _LOST_CONNECTIONS
+        ):
+            raise RankError(
+                f"Rank {self.rank} lost its connection to another rank: {reason_of(error)}"
+            ) from error
 
     def compare(self, values: Mapping[str, object]) -> None:
         """

@@ -78,6 +78,9 @@ class Machine:
     def connect(self, is_up: bool) -> None:
         """Connect the machine to the network, or disconnect it."""
         subprocess.run(self.command("ip", "link", "set", "eth0", "up" if is_up else "down"), check=True)
+        if is_up:  # the kernel removes IPv6 addresses from an interface that is down
+            address = ["ip", "addr", "replace", f"{self.address6}/64", "dev", "eth0", "nodad"]
+            subprocess.run(self.command(*address), check=True)
 
     @contextmanager
     def changed_hosts(self, change: Callable[[str], str]) -> Iterator[None]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import socket
 import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 
 import pytest
 from fakes.models import Mean, threes
@@ -17,7 +17,7 @@ from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.ranks.cluster import free_ports
 from tensorpack_lite.ranks.connecting import RankError
-from tensorpack_lite.train import SimpleTrainer
+from tensorpack_lite.train import SimpleTrainer, rank_connection
 from tensorpack_lite.train.rank_connection import RankCallback, RankConnection, graph_of_training
 
 
@@ -69,13 +69,27 @@ def test_the_reason_of_an_error_of_the_engine():
 
     def fail(watch):
         if watch.rank == 1:
-            with suppress(tf.errors.InvalidArgumentError), watch.reporting(None, "training"):
+            with contextlib.suppress(tf.errors.InvalidArgumentError), watch.reporting(None, "training"):
                 raise tf.errors.InvalidArgumentError(None, None, message)
         else:
             watch.channel.all_gather("a value", 0)
 
     told = on_two_ranks(fail)
     assert ["Rank 1 failed after step 0, training: InvalidArgumentError: x: division by zero", None] == told
+
+
+@pytest.mark.parametrize(
+    ("error", "is_lost"), [(tf.errors.UnavailableError, True), (tf.errors.InvalidArgumentError, False)]
+)
+def test_a_lost_connection_of_the_engine(watch, monkeypatch, error, is_lost):
+    """An engine that has lost its connection to another rank is a RankError, although the channel does not know of a failure yet."""
+    monkeypatch.setattr(rank_connection, "_ECHO_SECONDS", 0.1)
+    message = "Graph execution error:\n\nNode: 'x'\nCollective ops is aborted by: failed to connect to all addresses; ipv4:10.88.0.2:36217"
+    with contextlib.ExitStack() as stack:
+        if is_lost:
+            told = "Rank 0 lost its connection to another rank: Collective ops is aborted by: failed to connect .*10.88.0.2"
+            stack.enter_context(pytest.raises(RankError, match=told))
+        watch.explain(error(None, None, message))
 
 
 class Asks(Callback):
