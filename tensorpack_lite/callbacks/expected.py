@@ -54,4 +54,6 @@ def _flatten(callbacks: Iterable[Callback]) -> Iterator[Callback]:
 
 
 def _is_users(callback: Callback) -> bool:
-    return isinstance(callback, CallbackFactory) or type(callback).__module__.split(".")[0] != _PACKAGE
+    if type(callback).__module__.split(".")[0] != _PACKAGE:
+        return True
+    return isinstance(callback, CallbackFactory) and callback.is_triggered  # those of inputs are not

@@ -15,7 +15,8 @@ __all__ = ["give_old_methods"]
 
 def give_old_methods(getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """
-    Custom getter for `tf.variable_scope`: a resource variable has `initialized_value`, as in TensorFlow 1.
+    Custom getter for `tf.variable_scope`, and creator for `tf.variable_creator_scope`: a resource variable has
+    `initialized_value`, as in TensorFlow 1.
 
     TensorFlow 2 has this method only for ref variables; resource variables raise NotImplementedError without a message.
     """

@@ -2,7 +2,8 @@
 The one place that replaces attributes of Python and of other libraries.
 
 Almost all of it is for `tensorpack-lite run`, whose purpose it is. The other features are `cpu_layout.install`,
-`enable_argscope_for_module`, an optimizer that several towers share, and exports in a rehearsal.
+`enable_argscope_for_module`, an optimizer that several towers share, exports in a rehearsal, and the session before a
+StagingInput is filled.
 
 It uses only the standard library, because processes of `tensorpack-lite run` load it at their start, without the package.
 """

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 from ..compat import tensorflow
 from ..compat import tfv1 as tf
+from ..compat.replacement import replace
 from ..loop.callback import Callback
 from ..tfutils.dependency import dependency_of_fetches
 from ..utils.checks import check_at_least
@@ -24,7 +25,8 @@ class StagingInput(ProxyInputSource, FeedfreeInput):
     The placeholders of a remapped input are not staged.
 
     A run of the raw session, such as `trainer.sess.run(cost)` in a callback, sees the datapoints of the next step, and does not
-    take them. Before the first step there are none, so such a run would wait without end.
+    take them. Before the first step, such a run first fills the staging areas. Only callables of `sess.make_callable` do not, and
+    would wait without end.
 
     Args:
         input: an input whose data comes from the graph, e.g. a QueueInput.
@@ -63,7 +65,7 @@ class StagingInput(ProxyInputSource, FeedfreeInput):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the staging areas are empty, because no run of the hooked session has needed them yet."""
+        """Whether the staging areas are empty, because no run has needed them yet."""
         return not self._filled
 
     def begin_filling(self) -> None:
@@ -118,12 +120,26 @@ class _StagingCallback(Callback):
         self._args: Any = None
         self._last_fetches: Any = None
         self._last_answer = False
+        self._undo: Callable[[], None] = lambda: None
 
     def _setup_graph(self) -> None:
         with tf.name_scope("StagingInput/"):
             self._stage_all = tf.group(*self._source._puts)
         unstage_all = tf.group(*self._source._removals, name="unstage_all")
         self._args = tf.train.SessionRunArgs([self._stage_all, unstage_all])
+
+    def _before_train(self) -> None:
+        """Let runs of the raw session fill the staging areas, until they are full. Otherwise such runs would wait without end."""
+        session = tf.get_default_session()
+        run = session.run
+
+        def fill_and_run(fetches: object, *args: Any, **kwargs: Any) -> Any:
+            if self._source.is_empty and self._depends_on_input(fetches):
+                self._fill(session)
+            return run(fetches, *args, **kwargs)
+
+        self._undo = lambda: replace(session, "run", run)
+        replace(session, "run", fill_and_run)
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         return self._arguments(ctx) if self._needs_input(ctx.original_args.fetches) else None
@@ -132,8 +148,7 @@ class _StagingCallback(Callback):
         self, ctx: tf.train.SessionRunContext, fetches: object
     ) -> tf.train.SessionRunArgs | None:
         """Take part in a run in which only the fetches of a callback need the input. See HookedSession."""
-        needed = any(dependency_of_fetches(fetches, op) for op in self._source._gets)
-        return self._arguments(ctx) if needed else None
+        return self._arguments(ctx) if self._depends_on_input(fetches) else None
 
     def _arguments(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
         if self._source.is_empty:
@@ -142,12 +157,16 @@ class _StagingCallback(Callback):
 
     def _needs_input(self, fetches: object) -> bool:
         if fetches is None or fetches is not self._last_fetches:
-            self._last_answer = any(dependency_of_fetches(fetches, op) for op in self._source._gets)
+            self._last_answer = self._depends_on_input(fetches)
             self._last_fetches = fetches
         return self._last_answer
 
+    def _depends_on_input(self, fetches: object) -> bool:
+        return any(dependency_of_fetches(fetches, op) for op in self._source._gets)
+
     def _fill(self, session: tf.Session) -> None:
         self._source.begin_filling()
+        self._undo()
         try:
             for _ in range(self._source.nr_stage):
                 session.run(self._stage_all)

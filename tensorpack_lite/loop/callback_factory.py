@@ -31,6 +31,11 @@ class CallbackFactory(Callback):
     ) -> None:
         self._functions = (setup_graph, before_train, trigger, after_train)
 
+    @property
+    def is_triggered(self) -> bool:
+        """Whether it has a function that is called at each trigger, and may report a statistic."""
+        return self._functions[2] is not None
+
     def _call(self, index: int) -> None:
         function = self._functions[index]
         if function is not None:

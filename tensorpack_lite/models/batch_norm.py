@@ -22,6 +22,7 @@ from typing import Callable
 
 from ..compat import tfv1 as tf
 from ..compat.private import inside_loop_or_xla, inside_xla
+from ..compat.variables import get_variable
 from ..tfutils.collection import inside_branch
 from ..tfutils.reads import shared_read
 from ..tfutils.tower.context import get_current_tower_context
@@ -326,7 +327,7 @@ def _create_averages(
 ) -> list[tf.Variable]:
     """Create averages by name, and add those of the first training tower to MODEL_VARIABLES, each once."""
     averages = [
-        tf.get_variable(name, [channels], dtype=dtype, initializer=initializer, trainable=False)
+        get_variable(name, [channels], dtype=dtype, initializer=initializer, trainable=False)
         for name, initializer in initializers.items()
     ]
     context = get_current_tower_context()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..compat import tfv1 as tf
+from ..compat.variables import get_variable
 from ..tfutils.precision import read_as, variable_dtype
 from ..utils.old_names import old_arguments
 from .batch_norm import BatchNorm
@@ -68,7 +69,7 @@ def PReLU(x: tf.Tensor, init: float = 0.001, name: str | None = None) -> tf.Tens
     Source: He, Zhang, Ren, Sun 2015, "Delving deep into rectifiers".
     """
     x = tf.convert_to_tensor(x)
-    alpha = tf.get_variable("alpha", [], dtype=variable_dtype(x), initializer=tf.constant_initializer(init))
+    alpha = get_variable("alpha", [], dtype=variable_dtype(x), initializer=tf.constant_initializer(init))
     slope = read_as(alpha, x.dtype)
     outputs = tf.multiply((1 + slope) * x + (1 - slope) * tf.abs(x), 0.5, name="output")
     outputs.variables = VariableHolder(alpha=alpha)

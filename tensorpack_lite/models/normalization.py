@@ -11,6 +11,7 @@ from typing import Callable, NamedTuple
 from ..compat import tensorflow
 from ..compat import tfv1 as tf
 from ..compat.private import has_kernel
+from ..compat.variables import get_variable
 from ..tfutils.reads import shared_read
 from ..utils.gpu import get_num_gpu
 from .checks import layer_title
@@ -66,10 +67,10 @@ def affine_parameters(
     gamma = beta = None
     if scale:
         initializer = gamma_initializer or tf.ones_initializer()
-        gamma = tf.get_variable("gamma", [channels], dtype=dtype, initializer=initializer)
+        gamma = get_variable("gamma", [channels], dtype=dtype, initializer=initializer)
     if center:
         initializer = beta_initializer or tf.zeros_initializer()
-        beta = tf.get_variable("beta", [channels], dtype=dtype, initializer=initializer)
+        beta = get_variable("beta", [channels], dtype=dtype, initializer=initializer)
     return gamma, beta
 
 

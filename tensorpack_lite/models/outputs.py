@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Callable
 
 from ..compat import tfv1 as tf
+from ..compat.variables import get_variable
 from ..tfutils.collection import inside_branch, leave_branch_advice
 from ..tfutils.precision import read_as, to_float32, variable_dtype
 from ..utils.argtools import get_data_format
@@ -40,7 +41,7 @@ def bias_and_activate(
     bias = None
     if use_bias:
         channels = outputs.shape.as_list()[-1 if tensorflow_format == "NHWC" else 1]
-        bias = tf.get_variable(
+        bias = get_variable(
             "b",
             [channels],
             dtype=variable_dtype(outputs),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, NamedTuple
 
 from ..compat import tfv1 as tf
+from ..compat.variables import get_variable
 from ..tfutils.precision import to_compute_dtype, to_float32
 from ..tfutils.reads import shared_read
 
@@ -67,7 +68,7 @@ class RecurrentCell:
     ) -> tuple[tf.Variable, tf.Variable]:
         """Create the kernel [D + units, size] and bias [size] of a linear map of the inputs and the previous output."""
         dtype = inputs.dtype.base_dtype
-        kernel = tf.get_variable(
+        kernel = get_variable(
             f"{prefix}kernel",
             [inputs.shape.as_list()[2] + self.units, size],
             dtype=dtype,
@@ -75,7 +76,7 @@ class RecurrentCell:
             regularizer=self.kernel_regularizer,
         )
         initializer = tf.constant_initializer(bias)
-        return kernel, tf.get_variable(f"{prefix}bias", [size], dtype=dtype, initializer=initializer)
+        return kernel, get_variable(f"{prefix}bias", [size], dtype=dtype, initializer=initializer)
 
     def _split(self, kernel: tf.Variable) -> list[tf.Tensor]:
         """Split a kernel into the rows for the inputs and those for the previous output, in the dtype for products."""

@@ -10,6 +10,7 @@ import numpy as np
 from ..compat import tensorflow
 from ..compat import tfv1 as tf
 from ..compat.private import nothing_surrounds
+from ..compat.variables import get_variable
 from ..tfutils.precision import variable_dtype
 from ..tfutils.tower.context import get_current_tower_context
 from ..tfutils.varreplace import custom_getter_scope
@@ -123,7 +124,7 @@ def create_kernel(
     regularizer: Callable[[tf.Tensor], tf.Tensor] | None,
 ) -> tf.Variable:
     """Return the variable `W` of a layer, of the dtype for its inputs; an initializer of None means the default."""
-    return tf.get_variable(
+    return get_variable(
         "W",
         shape,
         dtype=variable_dtype(inputs),

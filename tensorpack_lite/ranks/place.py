@@ -150,12 +150,13 @@ def _read_explicit(given: GivenRank, environ: Mapping[str, str]) -> RankPlace:
 
 
 def _read_torchrun(given: GivenRank, environ: Mapping[str, str]) -> RankPlace:
-    run, port = environ.get("TORCHELASTIC_RUN_ID", ""), environ["MASTER_PORT"]
+    run, port = environ.get("TORCHELASTIC_RUN_ID", ""), environ.get("MASTER_PORT", "")
     has_agent = environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"  # which listens at this port
     return _make(given, f"torchrun {run} {port} {given.size}")._replace(
-        host=environ["MASTER_ADDR"],
+        host=environ.get("MASTER_ADDR", ""),
         local_rank=_integer(environ, "LOCAL_RANK"),
-        local_size=_integer(environ, "LOCAL_WORLD_SIZE"),
+        # without a port, the job has no name
+        local_size=_integer(environ, "LOCAL_WORLD_SIZE") if port else None,
         ports=() if has_agent or not port.isdigit() else (int(port),),
         details=(f"run {run}",) if run else (),
     )

@@ -122,11 +122,21 @@ def _keep_for_xla(creator: tf.train.SessionCreator) -> None:
 
 
 def _warn_of_unused_regularizers() -> None:
-    graph = tf.get_default_graph()
-    # On TF 2 an element of this collection may be a proxy of the tensor, so it is looked up by name.
-    names = [loss.name for loss in tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)]
-    unused = [name for name in names if not graph.get_tensor_by_name(name).consumers()]
+    losses = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
+    names = [loss.name for loss in losses if hasattr(loss, "name")]  # a script may collect numbers
+    unused = [name for name in names if not _is_used(name)]
     if unused:
         logger.warning(
             f"These regularization losses are not part of the cost: {', '.join(unused)}. Add regularize_cost_from_collection()."
         )
+
+
+def _is_used(name: str) -> bool:
+    """
+    Return whether operations of the default graph use a loss. On TF 2 the collection may have a proxy of the tensor, so it is
+    looked up by name.
+    """
+    try:
+        return bool(tf.get_default_graph().get_tensor_by_name(name).consumers())
+    except KeyError:  # created in a condition or loop of TF 2, and computed again outside if it is used there
+        return False

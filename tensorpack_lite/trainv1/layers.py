@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Sequence
 
 from ..compat import tfv1 as tf
+from ..compat.variables import get_variable
 from ..models.arguments import convert_to_tflayer_args, get_activation
 from ..models.registry import layer_register
 from ..models.variables import VariableHolder
@@ -33,7 +34,7 @@ def SoftMax(x: tf.Tensor, use_temperature: bool = False, temperature_init: float
     Variables: `invtemp`, a scalar, if `use_temperature`.
     """
     if use_temperature:
-        x = x * tf.get_variable("invtemp", [], initializer=tf.constant_initializer(1.0 / temperature_init))
+        x = x * get_variable("invtemp", [], initializer=tf.constant_initializer(1.0 / temperature_init))
     return tf.nn.softmax(x, name="output")
 
 
@@ -89,8 +90,8 @@ def SeparableConv2D(  # noqa: N802, PLR0913 (the arguments of a convolution)
     channels = int(inputs.shape[-1])
     kernel = [kernel_size] * 2 if isinstance(kernel_size, int) else list(kernel_size)
     initializer = kernel_initializer or tf.variance_scaling_initializer(2.0)
-    depthwise = tf.get_variable("depthwise_W", [*kernel, channels, depth_multiplier], initializer=initializer)
-    pointwise = tf.get_variable(
+    depthwise = get_variable("depthwise_W", [*kernel, channels, depth_multiplier], initializer=initializer)
+    pointwise = get_variable(
         "pointwise_W", [1, 1, channels * depth_multiplier, filters], initializer=initializer
     )
     outputs = tf.nn.separable_conv2d(
@@ -98,7 +99,7 @@ def SeparableConv2D(  # noqa: N802, PLR0913 (the arguments of a convolution)
     )
     variables = VariableHolder(depthwise_W=depthwise, pointwise_W=pointwise)
     if use_bias:
-        variables.b = tf.get_variable("b", [filters], initializer=bias_initializer or tf.zeros_initializer())
+        variables.b = get_variable("b", [filters], initializer=bias_initializer or tf.zeros_initializer())
         outputs = tf.nn.bias_add(outputs, variables.b)
     outputs = tf.identity(get_activation(activation)(outputs), name="output")
     outputs.variables = variables

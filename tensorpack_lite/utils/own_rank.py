@@ -46,7 +46,7 @@ _JOBS = ("chief", "master", "worker")  # of TF_CONFIG, in the order of ranks; ot
 _SOURCES = (
     _Source("TENSORPACK_RANK", "TENSORPACK_RANK", _SIZE, ("TENSORPACK_RANK",)),
     _Source("TF_CONFIG", "TF_CONFIG", ""),
-    _Source("torchrun", "RANK", "WORLD_SIZE", ("MASTER_ADDR", "MASTER_PORT")),
+    _Source("torchrun", "RANK", "WORLD_SIZE", ("RANK", "WORLD_SIZE")),  # other programs set one of them
     _Source("horovodrun", "HOROVOD_RANK", "HOROVOD_SIZE"),
     _Source("mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     _Source("mpiexec", "PMI_RANK", "PMI_SIZE"),  # MPICH, Intel MPI

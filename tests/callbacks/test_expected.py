@@ -19,6 +19,14 @@ from tensorpack_lite.callbacks.param.statistic import StatMonitorParamSetter
 from tensorpack_lite.callbacks.saver import MaxSaver, MinSaver, ModelSaver
 from tensorpack_lite.callbacks.top_k import TopKSaver
 from tensorpack_lite.callbacks.trigger import EnableCallbackIf, PeriodicCallback, PeriodicTrigger
+from tensorpack_lite.compat import TensorSpec
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.input_source.feed import FeedInput
+from tensorpack_lite.input_source.queueing import BatchQueueInput, QueueInput
+from tensorpack_lite.input_source.staging import StagingInput
+from tensorpack_lite.input_source.tensor import TensorInput
+from tensorpack_lite.input_source.tfdata import TFDatasetInput
+from tensorpack_lite.input_source.zmq_input import ZMQInput
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.loop.group import Callbacks
@@ -65,6 +73,37 @@ def test_not_strict(log_dir, log_lines, name):
     """With strict=False, there is a warning in each epoch."""
     assert 3 == train(READERS[name](MISSPELT, strict=False))
     assert 3 == len([line for line in log_lines if f"'{MISSPELT}' has not been reported" in line])
+
+
+INPUTS = {
+    "FeedInput": lambda: FeedInput(threes()),
+    "QueueInput": lambda: QueueInput(threes()),
+    "BatchQueueInput": lambda: BatchQueueInput(threes(), 4),
+    "StagingInput": lambda: StagingInput(QueueInput(threes())),
+    "TensorInput": lambda: TensorInput(lambda: [tf.zeros([4])]),
+    "TFDatasetInput": lambda: TFDatasetInput(tf.data.Dataset.from_tensors([3.0] * 4).repeat()),
+    "ZMQInput": lambda: ZMQInput("ipc://not-opened", 5),
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_callbacks_of_inputs_report_nothing(name):
+    """The callbacks of an input are not taken for callbacks of the user, which may report a statistic later."""
+    source = INPUTS[name]()
+    callbacks = source.setup([TensorSpec([4], tf.float32, "x")])
+    assert None is find_late_reporter(callbacks, MISSPELT, ["cost"])
+
+
+@pytest.mark.parametrize("name", ["FeedInput", "QueueInput", "TFDatasetInput"])
+def test_training_with_an_input(log_dir, name):
+    """With an input of the library, a statistic that nothing reports ends training after the first epoch."""
+    config = TrainConfig(
+        model=Mean(), data=INPUTS[name](), callbacks=[EarlyStopping(MISSPELT)], steps_per_epoch=1, max_epoch=3
+    )
+    trainer = SimpleTrainer()
+    with pytest.raises(KeyError, match=f"EarlyStopping: statistic '{MISSPELT}' has not been reported"):
+        launch_train_with_config(config, trainer)
+    assert 1 == trainer.epoch_num
 
 
 def test_nothing_is_reported():
@@ -123,6 +162,8 @@ def test_who_may_report_later():
     saver = PeriodicTrigger(ModelSaver(checkpoint_dir="none"), every_k_epochs=2)
     other = EnableCallbackIf(EstimatedTimeLeft(), lambda self: False)
     users, factory = Users(), CallbackFactory(trigger=print)
+    never = CallbackFactory(setup_graph=print, before_train=print, after_train=print)
+    assert None is find_late_reporter([never], "error", ["cost"])
     assert None is find_late_reporter([saver, EstimatedTimeLeft()], "error", [])
     assert other is find_late_reporter([saver, Callbacks([other])], "eror", ["error"])
     assert [users, factory] == [find_late_reporter([one], "error", ["cost"]) for one in (users, factory)]

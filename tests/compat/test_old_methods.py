@@ -39,9 +39,12 @@ OTHERS = {"from_proto", "set_shape"}  # a static method; one that 1.15 has only 
 METHODS = {*WORKING, *RAISING, *OTHERS}
 
 
-@pytest.fixture
-def variable():
+@pytest.fixture(params=["get_variable", "Variable"])
+def variable(request):
+    """A variable from each of the two functions that create one."""
     with TowerContext("", is_training=True):
+        if request.param == "Variable":
+            return tf.Variable([3.0, 4.0])
         return tf.get_variable("v", initializer=[3.0, 4.0])
 
 
@@ -85,3 +88,12 @@ def test_a_second_variable(sess, variable):
         copy = tf.get_variable("copy", initializer=variable.initialized_value() * 2)
     sess.run(copy.initializer)
     assert [6, 8] == sess.run(copy).tolist()
+
+
+def test_a_variable_of_another_scope(sess):
+    """In a tower, `tf.get_variable` gives the methods also to a variable that was created outside."""
+    with tf.variable_scope("", use_resource=True):
+        tf.get_variable("v", initializer=[3.0, 4.0])
+    with TowerContext("", is_training=True), tf.variable_scope("", reuse=True):
+        value = tf.get_variable("v", [2]).initialized_value()
+    assert [3, 4] == sess.run(value).tolist()

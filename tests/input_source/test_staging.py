@@ -15,6 +15,7 @@ from tensorpack_lite.loop.hooks import CallbackToHook
 from tensorpack_lite.loop.session import HookedSession
 from tensorpack_lite.tfutils.summary import add_moving_summary
 from tensorpack_lite.tfutils.tower.context import TrainTowerContext
+from tensorpack_lite.train.multi_gpu import SyncMultiGPUTrainerReplicated
 from tensorpack_lite.train.simple import NoOpTrainer
 
 SIGNATURE = [TensorSpec([2], tf.float32, "x")]
@@ -102,6 +103,60 @@ class TestAnyNumberOfStages:
             assert [9, 10] == towers.next()
             assert [2, 4, 6, 8, 10] == hook.values
             assert 2 * (5 + nr_stage) == towers.num_taken()
+
+
+@pytest.mark.parametrize("nr_stage", [1, 3])
+def test_raw_runs_before_the_first_step(nr_stage):
+    """Before the first step, raw runs see its datapoints: they fill the staging areas, and take nothing."""
+    source = StagingInput(QueueInput(Numbers(5)), nr_stage=nr_stage)
+    with driven(source, SIGNATURE) as run:
+        run.session.run(tf.constant(1.0))
+        assert source.is_empty
+        options = tf.RunOptions(timeout_in_ms=60_000)  # it waited without end
+        for fetches in [run.tensors, {"a": run.tensors[0].name}, run.tensors]:
+            run.session.run(fetches, options=options)
+            assert not source.is_empty
+        assert 0 == int(run.tensors[0].eval()[0])
+        assert [0, 1, 2, 3, 4, 0] == [int(run.next()[0][0]) for _ in range(6)]
+
+
+class RunsEarly(Callback):
+    """Evaluates tensors of the model at the moments before the first step."""
+
+    def __init__(self):
+        self.values = []
+
+    def _setup_graph(self):
+        self.fetches = 10 * tf.get_default_graph().get_tensor_by_name("tower1/mean:0")
+
+    def _evaluate(self):
+        options = tf.RunOptions(timeout_in_ms=60_000)
+        self.values.append(float(self.trainer.sess.run(self.fetches, options=options)))
+
+
+class RunsBeforeTrain(RunsEarly):
+    def _before_train(self):
+        self._evaluate()
+
+
+class RunsBeforeEpoch(RunsEarly):
+    def _before_epoch(self):
+        self._evaluate()
+
+
+@pytest.mark.parametrize("callback", [RunsBeforeTrain, RunsBeforeEpoch])
+def test_a_callback_runs_before_the_first_step(callback):
+    """In `_before_train` and `_before_epoch`, `trainer.sess.run` evaluates tensors of the model and what callbacks made of them."""
+
+    def build(x):
+        return tf.reduce_mean(x, name="mean") * tf.get_variable("w", initializer=1.0)
+
+    trainer, early = SyncMultiGPUTrainerReplicated([0, 1], mode="cpu"), callback()
+    source = StagingInput(QueueInput(Numbers(5)))
+    trainer.setup_graph(SIGNATURE, source, build, lambda: tf.train.GradientDescentOptimizer(0.1))
+    trainer.train_with_defaults(callbacks=[early], monitors=[], steps_per_epoch=2, max_epoch=1)
+    assert 2 == trainer.loop.global_step
+    assert [10.0] == early.values  # the datapoint of the second tower
 
 
 class Fetching(Callback):

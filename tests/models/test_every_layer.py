@@ -112,9 +112,14 @@ def test_recomputed_by_tensorflow(sess, layer):
     assert_same(sess, *gradients)
 
 
+@pytest.mark.parametrize("module", [tensorflow, tf], ids=["tensorflow", "compat.v1"])
 @every_layer
-def test_a_replaced_get_variable(sess, monkeypatch, layer):
-    """Scripts replace `tf.get_variable` by a function with the parameters `name`, `shape` and `**kwargs`, e.g. to quantize."""
+def test_a_replaced_get_variable(sess, monkeypatch, layer, module):
+    """
+    Scripts replace `tf.get_variable` by a function with the parameters `name`, `shape` and `**kwargs`, e.g. to quantize.
+
+    What they call `tf` is `tensorflow` or `tensorflow.compat.v1`, which are two modules on TensorFlow 1.15, too.
+    """
     get_variable = tf.get_variable
     seen = []
 
@@ -123,7 +128,8 @@ def test_a_replaced_get_variable(sess, monkeypatch, layer):
         seen.append(variable.name)
         return tf.identity(variable) if kwargs.get("trainable", True) else variable
 
-    monkeypatch.setattr(tf, "get_variable", quantized)
+    # TensorFlow 2 does not have tf.get_variable
+    monkeypatch.setattr(module, "get_variable", quantized, raising=False)
     with TowerContext("", is_training=True):
         output = build_layer(layer, inputs_of(layer))
     assert [var.name for var in tf.global_variables()] == seen

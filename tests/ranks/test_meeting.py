@@ -86,6 +86,13 @@ class TestWhere:
         }  # fmt: skip
         assert "only this machine, node6, node7 may connect." in plan_meeting(find_place(environ)).describe()
 
+    def test_no_address(self):
+        """Ranks that know their number from RANK, but not the address of rank 0, need one, also if all are on this machine."""
+        local = {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
+        place = find_place({"RANK": "1", "WORLD_SIZE": "2", **local})
+        with pytest.raises(ValueError, match="do not tell where they meet. Set TENSORPACK_RANKS_ADDRESS"):
+            plan_meeting(place)
+
     @pytest.mark.parametrize(
         "environ",
         [

@@ -50,6 +50,7 @@ ENGINES = {
     "MPICH": lambda rank: {"PMI_RANK": str(rank), "PMI_SIZE": "2"},
     "SLURM": slurm,
     "torchrun": lambda rank: {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "1"},
+    "RANK": lambda rank: {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank)},
 }
 
 

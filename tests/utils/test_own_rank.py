@@ -29,6 +29,7 @@ TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_
         ({"PMI_RANK": "1", "PMI_SIZE": "2"}, GivenRank(1, 2, "PMI_RANK", "mpiexec")),
         (SLURM, GivenRank(1, 2, "SLURM_PROCID", "srun")),
         (TORCHRUN, GivenRank(1, 2, "RANK", "torchrun")),
+        ({"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"}, GivenRank(1, 2, "RANK", "torchrun")),
         (
             {"TENSORPACK_RANK": "5", "TENSORPACK_RANKS_SIZE": "6"},
             GivenRank(5, 6, "TENSORPACK_RANK", "TENSORPACK_RANK"),
@@ -84,6 +85,8 @@ def test_an_evaluator_of_one_process():
         {"TF_CONFIG": '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}'},
         {**OPEN_MPI, "TENSORPACK_RANKS_SIZE": "1"},
         {"RANK": "1"},
+        {"WORLD_SIZE": "2"},
+        {"RANK": "0", "WORLD_SIZE": "1"},
         {"JOB_COMPLETION_INDEX": "1"},
     ],
     ids=[
@@ -93,6 +96,8 @@ def test_an_evaluator_of_one_process():
         "one worker",
         "turned off",
         "another program's RANK",
+        "another program's WORLD_SIZE",
+        "one rank",
         "independent pods",
     ],
 )
@@ -125,6 +130,7 @@ def test_a_cluster_that_is_not_valid(environment):
             "OMPI_COMM_WORLD_RANK=first and OMPI_COMM_WORLD_SIZE=2 are not two numbers (mpirun)",
         ),
         ({**TORCHRUN, "RANK": "3"}, "RANK=3 is not below WORLD_SIZE=2 (torchrun)"),
+        ({"RANK": "one", "WORLD_SIZE": "2"}, "RANK=one and WORLD_SIZE=2 are not two numbers (torchrun)"),
         ({"TENSORPACK_RANK": "0"}, "TENSORPACK_RANK=0 and TENSORPACK_RANKS_SIZE= are not two numbers"),
         (
             {"TENSORPACK_RANK": "", "TENSORPACK_RANKS_SIZE": "4"},

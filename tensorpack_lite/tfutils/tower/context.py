@@ -115,6 +115,7 @@ class BaseTowerContext:
             scope = self.vs_name or tf.get_variable_scope()
             options = {"use_resource": True, "custom_getter": give_old_methods}
             scopes.enter_context(tf.variable_scope(scope, auxiliary_name_scope=False, **options))
+            scopes.enter_context(tf.variable_creator_scope(give_old_methods))  # for tf.Variable(...)
             if self.name:
                 scopes.enter_context(tf.name_scope(self.name + "/"))
             opened = tf.get_default_graph().get_name_scope() or ""  # None at the root on TF 1.15
