@@ -14,19 +14,21 @@ from contextlib import suppress
 from functools import lru_cache
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping, NoReturn, Sequence
 
 from ..compat import TF_VERSION, tensorflow, tfv1
 from ..compat.replacement import add
 from ..compat.tf1_behavior import prepare_tf1
 from ..utils.unsupported import Unsupported, UnsupportedModule
+from .contrib import REPLACEMENTS as CONTRIB_REPLACEMENTS
 from .missing import MISSING, REPLACEMENTS, describe_missing
 from .renamed import RENAMED, find_renamed
 
-__all__ = ["TF1View", "import_module", "view"]
+__all__ = ["TF1View", "explain_contrib", "import_module", "view"]
 
 _IS_TF1 = TF_VERSION < (2, 0)
 _HAS_KERAS_2 = TF_VERSION < (2, 16) or find_spec("tf_keras") is not None
+_PACKAGES = {path.rpartition(".")[0] for path in REPLACEMENTS}  # "" is `tf` itself
 _MADE_OF_KERAS = ("keras", "layers", "nn.rnn_cell")  # what graphs need of tf_keras, from TensorFlow 2.16 on
 
 
@@ -106,7 +108,27 @@ def view() -> Any:
         module = operator.attrgetter(package)(tensorflow) if package else tensorflow
         if not hasattr(module, name):
             add(module, name, find_renamed(path))
+    for package in _PACKAGES:
+        _explain_names(operator.attrgetter(package)(tensorflow) if package else tensorflow, package)
     return tensorflow
+
+
+def explain_contrib(module: ModuleType) -> None:
+    """Let `tf.contrib` of TensorFlow 1.15 name the replacements of modules that it has lost."""
+    _explain_names(module, "contrib")
+
+
+def _explain_names(module: Any, package: str) -> None:
+    """Let a module of TensorFlow 1.15 name the replacements of names that it has lost."""
+
+    def fail(name: str) -> NoReturn:
+        path = f"{package}.{name}".lstrip(".")
+        sentence = _sentence(path)
+        message = f"module {module.__name__!r} has no attribute {name!r}"
+        raise AttributeError(describe_missing(f"tf.{path}", list, sentence) if sentence else message)
+
+    if "__getattr__" not in vars(module):
+        add(module, "__getattr__", fail)
 
 
 def import_module(name: str, fromlist: Sequence[str] | None) -> Any:
@@ -144,10 +166,9 @@ def _find_module(name: str) -> Any:
     parts = name.split(".")
     if parts[1:2] == ["examples"]:
         return importlib.import_module(".mnist_tutorial", __package__).find_module(name)
-    if _IS_TF1:
-        view()
-        return _load(name)
     try:
+        if _IS_TF1:
+            return _load_tf1(name)
         if parts[1:2] == ["contrib"] and len(parts) > 2:
             return view().contrib.find_module(".".join(parts[2:]))
         return _find_public_module(name)
@@ -157,20 +178,31 @@ def _find_module(name: str) -> Any:
         if not sentence:
             raise
     # `import tensorflow.x as y` finds the stand-in under the name of the module that lacks it
-    owner = f"{view().contrib.__name__}." if parts[1] == "contrib" else "tensorflow."
-    key = owner + path.partition("contrib.")[2] if parts[1] == "contrib" else owner + path
+    owner = view().contrib.__name__ if parts[1] == "contrib" else "tensorflow"
+    key = f"{owner}.{path.partition('contrib.')[2] or path}"
     message = describe_missing(f"tf.{path}", list, sentence)
     return sys.modules.setdefault(key, UnsupportedModule(name, message))
+
+
+def _load_tf1(name: str) -> ModuleType:
+    """Import a module of TensorFlow 1.15. `tf.contrib` is another object than its package, and lacks what an import adds to that."""
+    view()
+    module = _load(name)
+    path = name.partition(".")[2]
+    if path in _PACKAGES:
+        _explain_names(module, path)  # an import of `tensorflow.nn` replaces the `tf.nn` that there was
+    package = name.partition("tensorflow.contrib.")[2].partition(".")[0]
+    if package and not hasattr(tensorflow.contrib, package):
+        add(tensorflow.contrib, package, sys.modules[f"tensorflow.contrib.{package}"])
+    return module
 
 
 def _sentence(path: str) -> str:
     """Return the sentence about a name below `tf` or about a module that contained it, or "" if none is known."""
     parts = path.split(".")
     keys = [".".join(parts[: i + 1]) for i in reversed(range(len(parts)))]
-    contrib = dict(view().contrib.REPLACEMENTS) if parts[0] == "contrib" else {}
-    return next(
-        (text for text in (REPLACEMENTS.get(key) or contrib.get(f"tf.{key}") for key in keys) if text), ""
-    )
+    known = (REPLACEMENTS.get(key) or CONTRIB_REPLACEMENTS.get(f"tf.{key}") for key in keys)
+    return next((text for text in known if text), "")
 
 
 def _find_public_module(name: str) -> Any:
@@ -198,7 +230,7 @@ def _require(module: Any, name: str, item: str) -> Unsupported | None:
         try:
             _load(f"{name}.{item}")
         except ModuleNotFoundError:
-            if _IS_TF1 or not _sentence(f"{name}.{item}".partition(".")[2]):
+            if not _sentence(f"{name}.{item}".partition(".")[2]):
                 raise ImportError(str(error), name=name) from None
             return Unsupported(str(error))
     return None

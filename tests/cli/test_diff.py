@@ -494,3 +494,25 @@ def test_another_optimizer(diff, tmp_path, monkeypatch):
     optimizer = "the optimizer differs (Adam in A, Momentum in B)"
     code = "code differs (script: opt = Adam(1e-3) in A, opt = Momentum(1e-3, 0.9) in B)"
     assert f"Same data; the curves part at step 4: {optimizer}; {code}." == diff(one, two)[1]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change_of"),
+    [
+        (0.001, 0.002, "learning rate 0.001 -> 0.002"),
+        ("rate, initially 0.001", "rate, initially 0.002", "learning rate 0.001 -> 0.002"),
+        (0.001, "rate, initially 0.001", "learning rate 0.001 -> rate, initially 0.001"),
+    ],
+)
+def test_another_learning_rate(base, diff, tmp_path, before, after, change_of):
+    """A learning rate that was changed in the script is named with both values, however many arguments the optimizer has."""
+    directories = [str(tmp_path / name) for name in "ab"]
+    for directory, rate in zip(directories, (before, after)):
+        shutil.copytree(base, directory)
+        powers = {"beta1_power": "beta1_power, initially 0.9", "beta2_power": "beta2_power, initially 0.999"}
+        adam = {"ResourceApplyAdam": [{**powers, "lr": rate, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-08}]}
+        change(directory, lambda manifest, adam=adam: manifest["graph"].update(optimizer=adam))
+    _, first, text = diff(*directories)
+    assert change_of in first
+    assert "ResourceApplyAdam" not in first
+    assert not any("beta1_power" in line for line in text)

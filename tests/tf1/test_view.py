@@ -17,7 +17,7 @@ import pytest
 
 pytest.importorskip("tensorflow")
 
-from tf1.command import PACKAGES, run
+from tf1.command import PACKAGES, run, run_quickly
 
 from tensorpack_lite.compat import TF_VERSION, tfv1
 from tensorpack_lite.tf1 import view
@@ -224,3 +224,40 @@ class TestIsLibraryFile:
         finally:
             sitecustomize.is_library_file.cache_clear()
             sitecustomize._library_folders.cache_clear()
+
+
+LOST_SCRIPT = """
+import tensorflow as tf
+import tensorflow.contrib.slim
+import tensorflow.contrib.tensorrt as trt
+import tensorflow.contrib.ctc as ctc_module
+from tensorflow.contrib import tensorrt, ffmpeg, ctc
+from tensorflow.nn import seq2seq
+
+def error_of(function):
+    try:
+        function()
+    except (AttributeError, NotImplementedError) as error:
+        return str(error)
+
+print(error_of(lambda: tf.nn.seq2seq))
+print(error_of(lambda: tf.learn))
+print(error_of(lambda: tf.contrib.ctc))
+print(error_of(lambda: ctc.ctc_loss(1)))
+print(error_of(lambda: ctc_module.ctc_loss(1)))
+print(error_of(lambda: tf.contrib.nothing))
+"""
+
+
+def test_lost_modules(tmp_path):
+    """Modules that TensorFlow has lost can be imported, also after others of `tf.contrib`. Their use names the replacement."""
+    require_keras_2()
+    (tmp_path / "train.py").write_text(LOST_SCRIPT, encoding="utf-8")
+    result = run_quickly("train.py", cwd=tmp_path)
+    seq2seq, learn, *ctc, nothing = result.stdout.splitlines() or pytest.fail(result.stderr)
+    assert seq2seq.endswith("Use tf.contrib.legacy_seq2seq.")
+    assert "Use tensorpack's trainers" in learn
+    assert len(ctc) == 3
+    assert all(line.startswith("tf.contrib.ctc does not exist") and "Use tf.nn.ctc_loss" in line for line in ctc)
+    assert "contrib" in nothing
+    assert "Use " not in nothing

@@ -27,7 +27,7 @@ def differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
         for name in [*one, *(name for name in other if name not in one)]:
             inner = f"{path}.{name}" if path else name
             yield from differences(one.get(name, _MISSING), other.get(name, _MISSING), inner)
-    elif _has_objects(one) and isinstance(other, list) and len(one) == len(other):
+    elif (_has_objects(one) or _has_settings(one)) and isinstance(other, list) and len(one) == len(other):
         for number, pair in enumerate(zip(one, other)):
             yield from differences(*pair, f"{path}[{number}]")
     elif one != other and STOPPED not in (one, other):  # a description that has stopped says nothing
@@ -49,6 +49,10 @@ def _has_names(value: Any) -> bool:
 
 def _has_objects(value: Any) -> bool:
     return isinstance(value, list) and any(map(_is_object, value))
+
+
+def _has_settings(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_has_names, value))
 
 
 def describe_pair(name: str, one: Any, other: Any) -> str:

@@ -17,6 +17,8 @@ _NOT_COMPARED = re.compile(
     r"^(epoch_num|global_step)$|queue_size$|^Throughput|Memory ?\(|^GPUUtil|(^|[_/ ])(time|seconds|secs)$"
 )
 _UPDATE = re.compile("(Resource)?(Sparse)?Apply(Keras)?")
+_ARGUMENTS = {"alpha": "learning rate", "lr": "learning rate"}  # of operations, in the words of users
+_INITIALLY = ", initially "  # between a variable and its value, in `tfutils/graph_description.py`
 _SLOT = re.compile(r"(^|/)beta[12]_power")
 
 
@@ -190,7 +192,22 @@ def _compare_optimization(a: Run, b: Run) -> Section | None:
     names = [", ".join(_optimizers(run)) or "none" for run in (a, b)]
     if section is not None and not section.unknown and names[0] != names[1]:
         section.cause = f"the optimizer differs ({names[0]} in A, {names[1]} in B)"
+    elif section is not None and not section.unknown:
+        section.cause = ", ".join(dict.fromkeys(_changed_arguments(a, b)))
     return section
+
+
+def _changed_arguments(a: Run, b: Run) -> Iterator[str]:
+    """Yield "learning rate 0.01 -> 0.02" for each argument of the optimizer's operations that differs."""
+    one, other = ((run.manifest.get("graph") or {}).get("optimizer") or {} for run in (a, b))
+    for operation in one:
+        pairs = zip(one[operation], other.get(operation) or ())
+        for name, x, y in ((name, x[name], y.get(name)) for x, y in pairs for name in x):
+            if x != y:
+                values = [str(value).rpartition(_INITIALLY) for value in (x, y)]
+                same_variable = values[0][0] == values[1][0]
+                old, new = (value[2] if same_variable else "".join(value) for value in values)
+                yield f"{_ARGUMENTS.get(name, name)} {old} -> {new}"
 
 
 def _optimizers(run: Run) -> list[str]:

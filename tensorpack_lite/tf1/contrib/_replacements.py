@@ -26,11 +26,21 @@ _SHARED = {
         "training.rejection_sample training.resample_at_rate training.stratified_sample "
         "training.weighted_resample"
     ),
+    "Run the script on TensorFlow 1.15.": (
+        "bayesflow bigtable boosted_trees cloud constrained_optimization copy_graph decision_trees factorization ffmpeg "
+        "fused_conv grid_rnn hadoop hooks ignite input_pipeline integrate kafka kernel_methods kinesis "
+        "labeled_tensor libsvm linear_optimizer meta_graph_transform model_pruning "
+        "nearest_neighbor optimizer_v2 periodic_resample proto quantization receptive_field recurrent "
+        "reduce_slice_ops remote_fused_graph rpc session_bundle solvers specs stat_summarizer tensor_forest "
+        "tensorboard testing text timeseries"
+    ),
+    "Use HorovodTrainer or CollectiveTrainer.": "gdr mpi mpi_collectives verbs",
     "Use a replicated trainer.": "opt.ElasticAverageOptimizer opt.AGNOptimizer",
 }
 
 # likewise, a name: its sentence
 _SINGLE = {
+    "ctc": "Use tf.nn.ctc_loss, tf.nn.ctc_greedy_decoder and tf.nn.ctc_beam_search_decoder.",
     "cudnn_rnn": "Use tf.nn.rnn_cell.LSTMCell or GRUCell with tf.nn.dynamic_rnn, which have the same equations.",
     "quantize": "Remove the call: TensorFlow 2 has no rewriter of graphs for quantized training.",
     "learn": "Use tensorpack's trainers, and tensorpack.dataflow.dataset for data sets such as MNIST.",

@@ -172,6 +172,7 @@ PATCHES: Mapping[str, str] = {
     "numpy": ".numpy_names.complete",
     "random": ".python_patches.complete_random",
     "scipy.interpolate": ".scipy_names.complete_interpolate",
+    "tensorflow_core.contrib": "tensorpack_lite.tf1.view.explain_contrib",
     "threading": ".python_patches.complete_threading",
     "yaml": ".yaml_names.complete",
 }
