@@ -17,7 +17,7 @@ from types import ModuleType
 from . import _lookup
 from ._replacements import REPLACEMENTS
 
-__all__ = ["REPLACEMENTS", "find_module"]
+__all__ = ["find_module"]
 
 # The modules of this package. `cudnn_rnn` and the like, which have no contents, are in `_lookup.REPLACEMENTS`.
 MODULES = (
