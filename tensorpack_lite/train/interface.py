@@ -138,5 +138,7 @@ def _is_used(name: str) -> bool:
     """
     try:
         return bool(tf.get_default_graph().get_tensor_by_name(name).consumers())
-    except KeyError:  # created in a condition or loop of TF 2; a use outside computes it again, under the same name
+    except (
+        KeyError
+    ):  # created in a condition or loop of TF 2; a use outside computes it again, under the same name
         return False
