@@ -5,6 +5,7 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any, Sequence
 
+from ..compat import TF_VERSION
 from ..compat import tfv1 as tf
 from ..compat.tapes import tape_is_recording
 from ..tfutils.tower.context import BaseTowerContext, get_current_tower_context
@@ -14,6 +15,7 @@ from ..utils.checks import check_type
 __all__ = [
     "find_training",
     "layer_title",
+    "refuse_tape_around_loop",
     "require_integer",
     "require_known_channels",
     "require_padding",
@@ -166,6 +168,24 @@ def warn_if_called_twice(layer: str, effect: str) -> None:
             f"{layer}: a gradient tape is recording. If it belongs to tf.recompute_grad, which calls the layer twice, "
             f"{effect}. Use tensorpack_lite.recompute_grad.",
             func="warning",
+        )
+
+
+def refuse_tape_around_loop(layer: str) -> None:
+    """
+    Raise an error on TensorFlow 2 if a gradient tape records a loop of TensorFlow 1's control flow.
+
+    The gradients that such a tape computes are 0, or None. On TensorFlow 1.15 they are always None, which training warns about, and
+    `tf.custom_gradient` has a tape that may compute none.
+
+    Raises:
+        RuntimeError: the advice.
+    """
+    if TF_VERSION >= (2, 0) and tape_is_recording() and not tf.control_flow_v2_enabled():
+        raise RuntimeError(
+            f"{layer_title(layer)}: a gradient tape is recording, and tapes do not see inside loops of TensorFlow 1, so the layer "
+            "would not train. If the tape belongs to tf.recompute_grad, use tensorpack_lite.recompute_grad. Otherwise use "
+            "tf.gradients, or call tf.enable_control_flow_v2() before the graph is built."
         )
 
 

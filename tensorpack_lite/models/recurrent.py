@@ -12,7 +12,7 @@ from typing import Any, Callable
 from ..compat import tfv1 as tf
 from ..tfutils.precision import to_float32
 from .arguments import convert_to_tflayer_args
-from .checks import layer_title, require_integer
+from .checks import layer_title, refuse_tape_around_loop, require_integer
 from .outputs import name_output
 from .recurrent_cells import GRUCell, LSTMCell, LSTMStateTuple, RecurrentCell
 from .registry import layer_register
@@ -72,6 +72,7 @@ def LSTM(
         ValueError: the inputs have the wrong rank or dtype or an unknown D; `units` or `num_layers` is not a
             positive integer; `sequence_length`, `mask` or `initial_state` does not fit the inputs.
         TypeError: `units` or `num_layers` is not a number.
+        RuntimeError: on TensorFlow 2, a gradient tape is recording, and loops are those of TensorFlow 1, inside which tapes do not see.
 
     Variables: `lstm_cell/kernel` [D + units, 4 * units] and `lstm_cell/bias` [4 * units], trained. The prefix
         is that of the equivalent function of TensorFlow 1, with the name of the layer as `scope`: for several
@@ -129,7 +130,7 @@ def GRU(
         A pair `outputs, state` as in LSTM, where the state of a cell is a tensor [N, units].
 
     Raises:
-        ValueError, TypeError: as in LSTM.
+        ValueError, TypeError, RuntimeError: as in LSTM.
 
     Variables: `gru_cell/gates/kernel` [D + units, 2 * units] and `gru_cell/gates/bias`, which starts at 1;
         `gru_cell/candidate/kernel` [D + units, units] and `gru_cell/candidate/bias`. All are trained, and have the
@@ -158,6 +159,7 @@ def _run_layers(
     time_major: bool,
 ) -> tuple[tf.Tensor, Any]:
     """Run all cells of a layer, each in its own loop over time; arguments as in LSTM."""
+    refuse_tape_around_loop(layer)
     x = _require_sequences(layer, inputs)
     num_layers = require_integer(layer, "num_layers", num_layers)
     valid = _find_valid_steps(layer, x, sequence_length, mask, time_major)

@@ -14,7 +14,7 @@ from ..compat import tfv1 as tf
 from ..tfutils.argscope import get_arg_scope, mark_enabled
 from ..tfutils.model_utils import get_shape_str
 from ..tfutils.precision import in_float32_part, to_float32
-from ..tfutils.tower.mistakes import explain_name_clash
+from ..tfutils.tower.mistakes import explain_mistakes, explain_name_clash
 from ..utils import logger
 from ..utils.arguments import explain_argument
 from .variables import is_variable
@@ -78,7 +78,10 @@ def layer_register(
                     inputs = _map_tensors(to_float32, inputs)
                 build = functools.partial(func, inputs, *rest, **arguments)
                 scope = tf.get_variable_scope().name
-                with explain_name_clash(func.__name__, name or scope), explain_argument(func, arguments, 1):
+                kind = func.__name__
+                with explain_mistakes(f"{kind} '{scope}'" if scope else kind), explain_name_clash(
+                    kind, name or scope
+                ), explain_argument(func, arguments, 1):
                     return _shape_log.build(scope, inputs, build) if log_shape else build()
 
         layer.use_scope = use_scope  # type: ignore[attr-defined]

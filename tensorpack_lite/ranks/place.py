@@ -155,7 +155,7 @@ def _read_torchrun(given: GivenRank, environ: Mapping[str, str]) -> RankPlace:
     return _make(given, f"torchrun {run} {port} {given.size}")._replace(
         host=environ.get("MASTER_ADDR", ""),
         local_rank=_integer(environ, "LOCAL_RANK"),
-        # without a port, the job has no name
+        # without a port the job has no name, so its ranks cannot look for each other on this machine
         local_size=_integer(environ, "LOCAL_WORLD_SIZE") if port else None,
         ports=() if has_agent or not port.isdigit() else (int(port),),
         details=(f"run {run}",) if run else (),

@@ -133,10 +133,12 @@ def _warn_of_unused_regularizers() -> None:
 
 def _is_used(name: str) -> bool:
     """
-    Return whether operations of the default graph use a loss. On TF 2 the collection may have a proxy of the tensor, so it is
-    looked up by name.
+    Return whether operations of the default graph use a loss.
+
+    On TF 2 the collection may have a proxy of the tensor, so it is looked up by name. A loss that was created inside a condition
+    or loop of TF 2 is not in the graph; a use outside computes it again, under the same name.
     """
     try:
         return bool(tf.get_default_graph().get_tensor_by_name(name).consumers())
-    except KeyError:  # created in a condition or loop of TF 2, and computed again outside if it is used there
+    except KeyError:
         return False

@@ -60,10 +60,10 @@ def list_given_ranks(environment: Mapping[str, str]) -> Iterator[GivenRank]:
     """
     Yield the rank of a process according to each source that is present; the first one counts.
 
-    The sources are `TENSORPACK_RANK`, `TF_CONFIG` (set by `tensorpack_lite.launch`), torchrun, Horovod, Open MPI, MPICH, `srun` and, if
-    `TENSORPACK_RANKS_SIZE` is set, the index of a Kubernetes Job, in this order. In `TF_CONFIG`, rank 0 is the first task of the jobs
-    `chief`, `master`, `worker` and others, in this order; a task that the cluster does not list, such as an evaluator, has a
-    rank after all others.
+    The sources are `TENSORPACK_RANK`, `TF_CONFIG` (set by `tensorpack_lite.launch`), `RANK` with `WORLD_SIZE` (torchrun), Horovod,
+    Open MPI, MPICH, `srun` and, if `TENSORPACK_RANKS_SIZE` is set, the index of a Kubernetes Job, in this order. In `TF_CONFIG`,
+    rank 0 is the first task of the jobs `chief`, `master`, `worker` and others, in this order; a task that the cluster does not
+    list, such as an evaluator, has a rank after all others.
 
     Args:
         environment: the variables of the process.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 
 import pytest
 from fakes.programs import program_runner
@@ -133,6 +134,26 @@ launch_train_with_config(config, trainer)
 print(trainer.global_step)
 """
     assert ["2"] == run_each([program])
+
+
+@pytest.mark.skipif(TF_VERSION < (2, 0), reason="TensorFlow 1.15 is never eager")
+def test_a_tensor_made_before(run_each):
+    """A tensor made before the first entry point is an eager one: a layer, or a model, that uses it says what to do."""
+    layer = "FullyConnected('fc', tf.constant([[1.0, 2.0]]), 2)"
+    model = """
+scale = tf.constant(2.0)
+class Scaled(Model):
+    def build_graph(self, x):
+        return tf.multiply(x, scale, name="cost")
+OfflinePredictor(PredictConfig(model=Scaled(), output_names=["cost"]))
+"""
+    of_layer, of_model, cured = run_each(
+        [layer, model, f"tf.disable_eager_execution()\n{model}\nprint('built')"]
+    )
+    cure = "a tensor was created before .* Add the line `tf.disable_eager_execution\\(\\)`"
+    assert re.match(f"FullyConnected 'fc': {cure}", of_layer)
+    assert re.match(f"The tower function: {cure}", of_model)
+    assert "built" == cured
 
 
 class TestSeed:

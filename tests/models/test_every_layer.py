@@ -112,6 +112,33 @@ def test_recomputed_by_tensorflow(sess, layer):
     assert_same(sess, *gradients)
 
 
+@pytest.fixture
+def control_flow_v1():
+    """The control flow of TensorFlow 1, as under `tensorpack-lite run`."""
+    tf.disable_control_flow_v2()
+    yield
+    tf.enable_control_flow_v2()
+
+
+@pytest.mark.skipif(TF_VERSION < (2, 0), reason="all gradients of TensorFlow 1.15's tapes are None there")
+@pytest.mark.parametrize("layer", RECURRENT)
+def test_a_tape_around_a_loop_of_tensorflow_1(control_flow_v1, layer):
+    """A tape does not see inside a loop of TensorFlow 1, so its gradients would be 0 or None: the layer names another way."""
+    x = inputs_of(layer)
+
+    def block(x):
+        with tf.variable_scope("block", reuse=tf.AUTO_REUSE):
+            return build_layer(layer, x)
+
+    advice = r"'block/\w+': a gradient tape is recording.*tensorpack_lite\.recompute_grad\. Otherwise use tf\.gradients"
+    with TowerContext("", is_training=True):
+        with tensorflow.GradientTape(), pytest.raises(RuntimeError, match=advice):
+            block(x)
+        cost = cost_of(tensorflow.recompute_grad(block)(x))
+        with pytest.raises(RuntimeError, match=advice):
+            tf.gradients(cost, tf.trainable_variables())
+
+
 @pytest.mark.parametrize("module", [tensorflow, tf], ids=["tensorflow", "compat.v1"])
 @every_layer
 def test_a_replaced_get_variable(sess, monkeypatch, layer, module):

@@ -17,6 +17,11 @@ _IMPORT = (
     "If this file has the line `import tensorflow as tf`, replace it with `from tensorpack_lite import tfv1 as tf`: models are "
     "written with TensorFlow 1's functions, whose arguments differ. Or run the script unchanged: `tensorpack-lite run SCRIPT`."
 )
+_EAGER = (
+    "a tensor was created before TensorFlow was switched to graphs, which this library does when a graph is first built, so it cannot "
+    "be part of one. Add the line `tf.disable_eager_execution()` below `from tensorpack_lite import tfv1 as tf`, or create the tensor "
+    "inside the model."
+)
 _LAYERS = {
     "dense": "FullyConnected", "conv2d": "Conv2D", "conv2d_transpose": "Conv2DTranspose",
     "batch_normalization": "BatchNorm", "dropout": "Dropout", "max_pooling2d": "MaxPooling",
@@ -38,14 +43,14 @@ def explain_mistakes(who: str) -> Iterator[None]:
     """
     Add the cure to TensorFlow's errors about frequent mistakes.
 
-    A tensor as a condition of `if`, a loop over a tensor, and functions of `import tensorflow as tf`, which has another
-    interface than `tfv1`. Other errors are not changed.
+    A tensor as a condition of `if`, a loop over a tensor, a tensor of eager execution, and functions of `import tensorflow as tf`,
+    which has another interface than `tfv1`. Other errors are not changed.
 
     Args:
         who: the code of the user that runs inside, for the message.
 
     Raises:
-        TypeError, ValueError, AttributeError: the error, of the same type, with the cure.
+        TypeError, ValueError, AttributeError, RuntimeError: the error, of the same type, with the cure.
     """
     try:
         yield
@@ -55,7 +60,7 @@ def explain_mistakes(who: str) -> Iterator[None]:
         if isinstance(error, TypeError) and replacement:
             raise TypeError(f"{who}: {replacement}").with_traceback(error.__traceback__) from None
         cure = _cure(text)
-        if cure is None or _IMPORT in text:
+        if cure is None or cure in text:
             raise
         kind: Any = type(error) if type(error) in (TypeError, ValueError, AttributeError) else RuntimeError
         raise kind(f"{text}\n{who}: {cure}") from error
@@ -88,6 +93,8 @@ def _cure(text: str) -> str | None:
         for name in re.sub(r"^\._api\.v2(\.v2)?", "", missing.group(1)).strip(".").split("."):
             module = getattr(module, name, None) if name else module
         return _IMPORT if hasattr(module, missing.group(2)) else None
+    if "capture an EagerTensor" in text:
+        return _EAGER
     return _IMPORT if _OF_VERSION_2.search(text) else None
 
 
