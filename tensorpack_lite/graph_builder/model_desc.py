@@ -61,7 +61,8 @@ class ModelDescBase(HasOldInterface):
             ValueError: a placeholder was created outside of `inputs()`.
         """
         with tf.Graph().as_default() as graph:
-            inputs = self.inputs()
+            with explain_mistakes(f"{type(self).__name__}.inputs"):
+                inputs = self.inputs()
             if not isinstance(inputs, (list, tuple)):
                 raise _wrong_return(self, "inputs", "a list of tf.TensorSpec", inputs)
             return [self._to_spec(one, graph) for one in inputs]

@@ -7,6 +7,7 @@ from typing import Any, Sequence, TypeVar
 from ..compat import TensorSpec
 from ..compat import tfv1 as tf
 from ..tfutils.placeholder import build_or_reuse_placeholder
+from ..utils.arguments import explains_arguments
 from .base import InputSource, ProxyInputSource
 
 __all__ = ["RemappedInput", "get_sublist_by_names", "get_tensors_inputs", "remap_input_source"]
@@ -44,6 +45,7 @@ class RemappedInput(ProxyInputSource):
         return get_tensors_inputs(placeholders, super()._get_input_tensors(), self._names)
 
 
+@explains_arguments
 def remap_input_source(input: InputSource, names: Sequence[str]) -> InputSource:
     """
     Let an input provide only some of a model's inputs, in any order. The others become placeholders, which a

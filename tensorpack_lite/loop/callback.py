@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, Sequence
 from ..compat import tfv1 as tf
 from ..compat.value_names import explain_handles
 from ..tfutils.common import get_op_or_tensor_by_name
+from ..tfutils.tower.mistakes import explain_mistakes
 from ..utils.arguments import ExplainsArguments
 from .trainer import LoopTrainer
 
@@ -104,7 +105,8 @@ class Callback(ExplainsArguments):
         self.trainer = trainer
         self.graph = tf.get_default_graph()
         scope = self.name_scope or type(self).__name__.replace("_", "")
-        with tf.name_scope(scope), explain_handles(f"{type(self).__name__}._setup_graph"):
+        who = f"{type(self).__name__}._setup_graph"
+        with tf.name_scope(scope), explain_mistakes(who), explain_handles(who):
             self._setup_graph()
 
     def before_train(self) -> None:

@@ -57,6 +57,7 @@ def convert_to_tflayer_args(
                 arguments["data_format"] = get_data_format(arguments["data_format"])
             return func(inputs, **arguments)
 
+        layer.old_argument_names = tuple(names)  # type: ignore[attr-defined]  # for argscope
         return layer
 
     return decorate

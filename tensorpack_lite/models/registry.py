@@ -16,7 +16,7 @@ from ..tfutils.model_utils import get_shape_str
 from ..tfutils.precision import in_float32_part, to_float32
 from ..tfutils.tower.mistakes import explain_mistakes, explain_name_clash
 from ..utils import logger
-from ..utils.arguments import explain_argument
+from ..utils.arguments import explain_argument, explains_arguments
 from .variables import is_variable
 
 __all__ = ["disable_layer_logging", "get_registered_layer", "layer_register", "register_alias"]
@@ -24,6 +24,7 @@ __all__ = ["disable_layer_logging", "get_registered_layer", "layer_register", "r
 T = TypeVar("T")
 
 
+@explains_arguments
 def layer_register(
     log_shape: bool = False, use_scope: bool | None = True
 ) -> Callable[[Callable[..., T]], Callable[..., T]]:

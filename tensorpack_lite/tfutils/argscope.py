@@ -8,10 +8,11 @@ import threading
 from collections import defaultdict
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any, Callable, Iterator, TypeVar
+from typing import Any, Callable, Iterator, Sequence, TypeVar
 
 from ..compat.replacement import replace
 from ..utils import logger
+from ..utils.arguments import describe_unknown, explains_arguments
 from ..utils.checks import check_callable, check_type
 from .model_utils import get_shape_str
 from .tower.context import get_current_tower_context
@@ -26,6 +27,8 @@ __all__ = [
 
 T = TypeVar("T")
 
+_PACKAGE = f"{__name__.split('.')[0]}."
+
 
 class _OpenScopes(threading.local):
     """The scopes open in this thread, innermost last."""
@@ -37,6 +40,7 @@ class _OpenScopes(threading.local):
 _stack = _OpenScopes()
 
 
+@explains_arguments
 @contextmanager
 def argscope(layers: Callable[..., object] | list[Callable[..., object]], **kwargs: object) -> Iterator[None]:
     """
@@ -49,7 +53,8 @@ def argscope(layers: Callable[..., object] | list[Callable[..., object]], **kwar
         **kwargs: arguments of the layers, and their values.
 
     Raises:
-        TypeError: a layer is not a function.
+        TypeError: a layer is not a function, or none of the layers has an argument of a given name. (An argument that only
+            some of them have is an error when one of the others is called.)
         ValueError: a function does not support argscope.
 
     Example:
@@ -68,11 +73,28 @@ def argscope(layers: Callable[..., object] | list[Callable[..., object]], **kwar
                 "layer_register, or wrap it with enable_argscope_for_function."
             )
         scope[layer.__name__].update(kwargs)
+    _check_arguments(layers, list(kwargs))
     _stack.scopes.append(scope)
     try:
         yield
     finally:
         _stack.scopes.pop()
+
+
+def _check_arguments(layers: Sequence[Callable[..., object]], names: Sequence[str]) -> None:
+    for name in names:
+        if layers and not any(_may_accept(layer, name) for layer in layers):
+            known = list(inspect.signature(layers[0]).parameters)
+            raise TypeError(f"argscope of {layers[0].__name__}: {describe_unknown(name, known)}")
+
+
+def _may_accept(layer: Callable[..., object], name: str) -> bool:
+    """Return False if a layer of this library has no argument of this name, old names included."""
+    is_own = str(getattr(layer, "__module__", "")).startswith(_PACKAGE)
+    if not is_own or name in getattr(layer, "old_argument_names", ()):
+        return True
+    parameters = inspect.signature(layer).parameters
+    return name in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values())
 
 
 def get_arg_scope() -> defaultdict:
@@ -85,6 +107,7 @@ def get_arg_scope() -> defaultdict:
     return _stack.scopes[-1] if _stack.scopes else defaultdict(dict)
 
 
+@explains_arguments
 def enable_argscope_for_function(func: Callable[..., T], log_shape: bool = True) -> Callable[..., T]:
     """
     Make a function support `argscope`, under its `__name__`.
@@ -122,6 +145,7 @@ def enable_argscope_for_function(func: Callable[..., T], log_shape: bool = True)
     return wrapper
 
 
+@explains_arguments
 def enable_argscope_for_module(module: ModuleType, log_shape: bool = True) -> None:
     """
     Make all plain functions of a module support `argscope`, by replacing them in the module.

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..compat import tfv1 as tf
 from ..utils import logger
-from ..utils.arguments import ExplainsArguments
+from ..utils.arguments import ExplainsArguments, explains_arguments
 from ..utils.checks import check_choice, check_type
 from ..utils.old_names import old_name_finder, old_star_names
 from ..utils.redirection import find_redirected
@@ -313,6 +313,7 @@ class DictRestore(SessionInit):
         update.update({name: values[name] for name in common})
 
 
+@explains_arguments
 def SmartInit(  # noqa: N802
     obj: object, *, ignore_mismatch: bool = False, checkpoint: str = "latest"
 ) -> SessionInit:

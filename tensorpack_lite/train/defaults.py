@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, ContextManager, Sequence
 
 from ..callbacks.graph import RunUpdateOps
 from ..callbacks.monitor.base import MonitorBase
@@ -22,6 +22,7 @@ from ..diagnostics.speed.speed import Speed
 from ..loop.callback import Callback
 from ..loop.extension import Extension
 from ..tfutils.model_utils import describe_trainable_vars
+from ..tfutils.tower.mistakes import explain_mistakes
 from ..utils.checks import check_choice
 from .directory_lock import DirectoryLock
 from .exact.extension import ExactTraining
@@ -88,6 +89,7 @@ def DEFAULT_EXTENSIONS() -> list[Extension]:  # noqa: N802
         HangWatch(),
         GPUErrors(),
         ListVariables(),
+        ExplainsMistakes(),
     ]
 
 
@@ -97,6 +99,14 @@ class ListVariables(Extension):
     def before_setup(self, trainer: Any) -> None:
         """Log a table."""
         describe_trainable_vars()
+
+
+class ExplainsMistakes(Extension):
+    """Extension that adds the cure to errors about functions of TensorFlow 2, for callbacks and the data."""
+
+    def around_loop(self, trainer: Any) -> ContextManager[None]:
+        """Explain an error of the training."""
+        return explain_mistakes("The training")
 
 
 class ExtensionSettings:

@@ -15,6 +15,7 @@ from ..tfutils.precision import with_precision
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.xla import keep_for_xla, with_xla
 from ..utils import logger
+from ..utils.arguments import explains_arguments
 from ..utils.errors import type_error
 from ..utils.uncaught import EndsBriefly
 from .base import Trainer
@@ -27,6 +28,7 @@ from .tower import SingleCostTrainer
 __all__ = ["apply_default_prefetch", "launch_train_with_config"]
 
 
+@explains_arguments
 def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) -> None:
     """
     Train with a SingleCostTrainer.

@@ -7,9 +7,11 @@ import functools
 import inspect
 import re
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator, Mapping
+from typing import Any, Callable, Iterator, Mapping, Sequence, TypeVar
 
-__all__ = ["ExplainsArguments", "explain_argument"]
+__all__ = ["ExplainsArguments", "describe_unknown", "explain_argument", "explains_arguments"]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGE = f"{__name__.split('.')[0]}."
 _UNKNOWN = re.compile(r"got an unexpected keyword argument '(\w+)'")
@@ -54,16 +56,28 @@ class ExplainsArguments:
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls) and cls.__module__.startswith(_PACKAGE):
-            setattr(cls, "__init__", _explained(vars(cls)["__init__"]))  # noqa: B010 (jedi reads an assignment as the constructor)
+            init = _explained(vars(cls)["__init__"], 1)
+            setattr(cls, "__init__", init)  # noqa: B010 (jedi reads an assignment as the constructor)
 
 
-def _explained(init: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(init)
-    def explained(*args: Any, **kwargs: Any) -> None:
+def explains_arguments(func: F) -> F:
+    """
+    Decorator for a public function: name the argument that was probably meant, if there is none of a given name.
+
+    Example:
+        >>> @explains_arguments
+        ... def save(path, max_to_keep=10): ...
+    """
+    return _explained(func, 0)
+
+
+def _explained(func: Callable[..., Any], left_out: int) -> Any:
+    @functools.wraps(func)
+    def explained(*args: Any, **kwargs: Any) -> Any:
         try:
-            init(*args, **kwargs)
+            return func(*args, **kwargs)
         except TypeError as error:
-            message = _explain(init, kwargs, 1, str(error))
+            message = _explain(func, kwargs, left_out, str(error))
             if message is None:
                 raise
             raise TypeError(message) from None
@@ -80,10 +94,17 @@ def _explain(func: Callable[..., Any], given: Mapping[str, Any], left_out: int, 
     if found.group(1) in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
         return None
     who = func.__qualname__.rpartition("<locals>.")[2].replace(".__init__", "")
-    return f"{who}: {_describe(found.group(1), list(parameters)[left_out:])}"
+    return f"{who}: {describe_unknown(found.group(1), list(parameters)[left_out:])}"
 
 
-def _describe(name: str, names: list[str]) -> str:
+def describe_unknown(name: str, names: Sequence[str]) -> str:
+    """
+    Return the sentence about an argument that does not exist.
+
+    Args:
+        name: its name.
+        names: the names of the arguments that exist.
+    """
     nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.75)
     cure = f"Did you mean '{nearest[0]}'?" if nearest else f"Its arguments are: {', '.join(names)}."
     return f"there is no argument '{name}'. {cure}"

@@ -152,6 +152,7 @@ def old_arguments(**names: str) -> Callable[[F], F]:
             with explain_argument(func, kwargs, left_out):
                 return func(*args, **kwargs)
 
+        wrapper.old_argument_names = tuple(names)  # type: ignore[attr-defined]  # for argscope
         return wrapper
 
     return decorate

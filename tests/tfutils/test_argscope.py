@@ -10,6 +10,7 @@ import pytest
 
 from tensorpack_lite.compat import TF_VERSION
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.models import BatchNorm, Conv2D, Dropout, FullyConnected, Maxout, MaxPooling
 from tensorpack_lite.tfutils.argscope import (
     argscope,
     enable_argscope_for_function,
@@ -49,6 +50,31 @@ class TestArgscope:
         """One scope can set the arguments of several layers, in a list or a tuple."""
         with argscope([layer], size=5), argscope((layer,), channels=1):
             assert ("x", 1, 5, True) == layer("x")
+
+    def test_a_misspelt_argument(self):
+        """An argument that no layer of the scope has is an error of the scope, which names the one that was probably meant."""
+        with pytest.raises(TypeError, match="argscope of Conv2D: .*'activaton'. Did you mean 'activation'"):
+            with argscope(Conv2D, activaton=tf.nn.relu):
+                pass
+        with pytest.raises(TypeError, match="no argument 'trainin'"):
+            with argscope([FullyConnected, BatchNorm], trainin=True):
+                pass
+
+    @pytest.mark.parametrize(
+        ("layers", "arguments"),
+        [
+            ([Conv2D], {"nl": None, "out_channel": 3, "kernel_shape": 3, "W_init": None}),
+            ([BatchNorm], {"use_local_stat": True, "decay": 0.9}),
+            ([MaxPooling], {"shape": 2, "stride": 2}),
+            ([Maxout], {"nr_unit": 2}),
+            ([Dropout], {"keep_prob": 0.5}),
+            ([Conv2D, FullyConnected], {"kernel_size": 3}),
+        ],
+    )
+    def test_old_arguments(self, layers, arguments):
+        """Old names of arguments are accepted, and arguments that only some of the layers have."""
+        with argscope(layers, **arguments):
+            assert arguments.items() <= get_arg_scope()[layers[0].__name__].items()
 
     def test_inner_scope_wins(self, layer):
         """An inner scope overrides the outer one, and keeps its other arguments."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 import tensorflow as tensorflow_2
+from fakes.quadratic import QuadraticTrainer
+from fakes.trainers import run
 
+from tensorpack_lite.callbacks import Callback
 from tensorpack_lite.compat import TF_VERSION
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.graph_builder.model_desc import ModelDesc
@@ -73,6 +76,28 @@ class TestImportOfTensorFlow2:
         ):
             Model().get_optimizer()
 
+    def test_in_the_inputs(self):
+        """The same holds for the method inputs of a model."""
+
+        class Model(ModelDesc):
+            def inputs(self):
+                return [tensorflow_2.placeholder(tf.float32, [None], "x")]
+
+        with pytest.raises(AttributeError, match=r"Model.inputs: .*`from tensorpack_lite import tfv1 as tf`"):
+            Model().get_input_signature()
+
+    @pytest.mark.parametrize("moment", ["_setup_graph", "_before_train", "_trigger_epoch", "_trigger_step"])
+    def test_in_a_callback(self, moment):
+        """The same holds for the methods of callbacks."""
+
+        class Mine(Callback):
+            pass
+
+        setattr(Mine, moment, lambda self: tensorflow_2.placeholder(tf.float32, []))
+        with pytest.raises(AttributeError, match="`from tensorpack_lite import tfv1 as tf`") as error:
+            run(QuadraticTrainer(), [Mine()])
+        assert 1 == str(error.value).count("tfv1")
+
     def test_layers_of_keras_3(self):
         """A layer that Keras 3 no longer has: the error names the library's layer."""
         if TF_VERSION < (2, 16):
@@ -118,6 +143,34 @@ class TestNameClash:
             return x
 
         with pytest.raises(ValueError, match=r"that line runs more than once. .* for example f'fc{i}'"):
+            build(model)
+
+    def test_a_variable_in_the_scope_of_a_layer(self):
+        """A variable of the script with the name of a layer's variable raises an error with both lines."""
+
+        def model(x):
+            x = FullyConnected("fc", x, 3)
+            with tf.variable_scope("fc"):
+                return x * tf.get_variable("W", [3])
+
+        with pytest.raises(ValueError, match=r"the variable 'fc/W' exists already") as error:
+            build(model)
+        text = str(error.value)
+        assert 'model: x = FullyConnected("fc", x, 3)' in text
+        assert 'return x * tf.get_variable("W", [3])' in text
+        assert "Did you mean" not in text
+
+    def test_a_variable_in_a_loop(self):
+        """If the same line creates a variable twice, the error says that it runs more than once."""
+
+        def model(x):
+            for _ in range(2):
+                x = x * tf.get_variable("scale", [])
+            return x
+
+        with pytest.raises(
+            ValueError, match=r"the variable 'scale' exists already.*that line runs more than once"
+        ):
             build(model)
 
     def test_an_earlier_model(self):

@@ -18,7 +18,7 @@ from tensorpack_lite.diagnostics.rehearsal.extension import Rehearsal
 from tensorpack_lite.loop.extension import Extension
 from tensorpack_lite.loop.trainer import LoopTrainer
 from tensorpack_lite.train.config import AutoResumeTrainConfig
-from tensorpack_lite.train.defaults import DEFAULT_EXTENSIONS, ListVariables
+from tensorpack_lite.train.defaults import DEFAULT_EXTENSIONS, ExplainsMistakes, ListVariables
 from tensorpack_lite.train.directory_lock import DirectoryLock
 from tensorpack_lite.train.exact.extension import ExactTraining
 from tensorpack_lite.train.exact.total_batch import TotalBatch
@@ -189,6 +189,7 @@ def test_the_default_extensions():
         HangWatch,
         GPUErrors,
         ListVariables,
+        ExplainsMistakes,
     ]
     assert expected == [type(one) for one in DEFAULT_EXTENSIONS()]
 

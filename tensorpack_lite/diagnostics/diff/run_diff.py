@@ -202,9 +202,9 @@ def _changed_arguments(a: Run, b: Run) -> Iterator[str]:
     one, other = ((run.manifest.get("graph") or {}).get("optimizer") or {} for run in (a, b))
     for operation in one:
         pairs = zip(one[operation], other.get(operation) or ())
-        for name, x, y in ((name, x[name], y.get(name)) for x, y in pairs for name in x):
-            if x != y:
-                values = [str(value).rpartition(_INITIALLY) for value in (x, y)]
+        for name, before, after in ((name, x[name], y.get(name)) for x, y in pairs for name in x):
+            if before != after:
+                values = [str(value).rpartition(_INITIALLY) for value in (before, after)]
                 same_variable = values[0][0] == values[1][0]
                 old, new = (value[2] if same_variable else "".join(value) for value in values)
                 yield f"{_ARGUMENTS.get(name, name)} {old} -> {new}"

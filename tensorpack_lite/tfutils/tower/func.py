@@ -13,7 +13,7 @@ from ...utils.checks import check_callable
 from ...utils.uncaught import EndsBriefly
 from .context import BaseTowerContext, get_current_tower_context
 from .handle import TowerTensorHandle, TowerTensorHandles
-from .mistakes import explain_mistakes
+from .mistakes import describe_second_variable, explain_mistakes
 
 __all__ = ["TowerFunc"]
 
@@ -110,14 +110,18 @@ class TowerFunc:
 
 @contextmanager
 def _explain_existing_variable(context: BaseTowerContext) -> Iterator[None]:
-    """Replace TensorFlow's error about a variable that existed before this tower was entered."""
+    """Replace TensorFlow's error about a variable that exists, and its advice to share it."""
     try:
         yield
     except ValueError as error:
         match = re.search(r"Variable (\S+) already exists", str(error))
         made_here = context.get_collection_in_tower(tf.GraphKeys.GLOBAL_VARIABLES)
-        if match is None or match.group(1) in [var.op.name for var in made_here]:
+        if match is None:
             raise
+        if match.group(1) in [var.op.name for var in made_here]:
+            raise ValueError(
+                f"The tower function: {describe_second_variable(match.group(1), error)}"
+            ) from None
         raise ValueError(
             f"TowerFunc: the graph already has a variable '{match.group(1)}', from a model that was built in it before. "
             "Build each training (each fold, each run of a notebook cell) in a separate graph: model, data and trainer under "

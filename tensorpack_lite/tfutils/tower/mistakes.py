@@ -11,7 +11,7 @@ from ...compat import tfv1 as tf
 from ...utils.stacks import Line
 from .context import get_current_tower_context
 
-__all__ = ["explain_mistakes", "explain_name_clash"]
+__all__ = ["describe_second_variable", "explain_mistakes", "explain_name_clash"]
 
 _IMPORT = (
     "If this file has the line `import tensorflow as tf`, replace it with `from tensorpack_lite import tfv1 as tf`: models are "
@@ -35,6 +35,8 @@ _OF_VERSION_2 = re.compile(
     rf"'predictions' of 'InTopKV2' Op has type|[Gg]ot an unexpected keyword argument '({_OLD_ARGUMENTS})'"
     r"|missing implementation for tf\.summary"
 )
+_AGAIN = "that line runs more than once"
+_ONLY_TO_SHARE = "Only if both must share their weights, build them under `with tf.variable_scope(tf.get_variable_scope(), reuse=tf.AUTO_REUSE):`."
 _CLASH = re.compile(r"Variable (\S+) already exists, disallowed")
 
 
@@ -125,15 +127,28 @@ def explain_name_clash(layer: str, name: str) -> Iterator[None]:
 
 
 def _describe_clash(name: str, variable: str) -> str:
-    first = _place(tf.get_default_graph().get_operation_by_name(variable).traceback)
-    second = _place(traceback.extract_stack())
-    again = "that line runs more than once" if first == second else f"and again at {second}"
-    example = f"f'{name}{{i}}'" if first == second else f"'{name}_2'"
+    first, again = _places(variable, traceback.extract_stack())
+    example = f"f'{name}{{i}}'" if again == _AGAIN else f"'{name}_2'"
     return (
         f"there are two layers named '{name}', which both need the variable '{variable}': the first is built at {first}, {again}. Give "
-        f"each layer its own name, for example {example}. Only if both must share their weights, build them under "
-        "`with tf.variable_scope(tf.get_variable_scope(), reuse=tf.AUTO_REUSE):`."
+        f"each layer its own name, for example {example}. {_ONLY_TO_SHARE}"
     )
+
+
+def describe_second_variable(variable: str, error: BaseException) -> str:
+    """Return the sentence about a variable that `tf.get_variable` is to create a second time in a tower, for its error."""
+    first, again = _places(variable, traceback.extract_tb(error.__traceback__))
+    return (
+        f"the variable '{variable}' exists already: it is created at {first}, {again}. Give the second one another name, or put it "
+        f"in another `tf.variable_scope`; a layer is the scope of its variables. {_ONLY_TO_SHARE}"
+    )
+
+
+def _places(variable: str, stack: Any) -> tuple[str, str]:
+    """Return where a variable was created, and the words for the place that is to create it again."""
+    first = _place(tf.get_default_graph().get_operation_by_name(variable).traceback)
+    second = _place(stack)
+    return first, _AGAIN if first == second else f"and again at {second}"
 
 
 def _place(stack: Any) -> str:
