@@ -11,7 +11,7 @@ from . import tensorflow, tfv1
 __all__ = ["get_variable"]
 
 
-def get_variable(name: str, shape: Any = None, **kwargs: Any) -> Any:
+def get_variable(name: str, shape: object = None, **kwargs: object) -> Any:
     """
     Call the script's replacement of `tensorflow.get_variable` or `tensorflow.compat.v1.get_variable`, or else the original.
 

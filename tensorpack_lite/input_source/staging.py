@@ -133,7 +133,7 @@ class _StagingCallback(Callback):
         session = tf.get_default_session()
         run = session.run
 
-        def fill_and_run(fetches: object, *args: Any, **kwargs: Any) -> Any:
+        def fill_and_run(fetches: object, *args: object, **kwargs: object) -> object:
             if self._source.is_empty and self._depends_on_input(fetches):
                 self._fill(session)
             return run(fetches, *args, **kwargs)

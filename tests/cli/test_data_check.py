@@ -17,7 +17,7 @@ from tensorpack_lite.cli.main import main
 from tensorpack_lite.diagnostics.data_check import examine
 from tensorpack_lite.diagnostics.data_check.stage_speed import PipelineSpeed, count_pass, take
 from tensorpack_lite.diagnostics.speed.bottleneck import Load
-from tensorpack_lite.diagnostics.speed.pipeline_load import HERE, Part, Stage
+from tensorpack_lite.diagnostics.speed.pipeline_load import HERE, Part, StageWork
 
 CODE = """
 import time
@@ -104,7 +104,7 @@ def check(*arguments):
 def a_speed(is_explained):
     """The speed of a pipeline with one stage, whose work explains its speed or not."""
     wall = 0.004 if is_explained else 0.001
-    part = Part("MapData(slow)", HERE, 1, [Stage("MapData(slow)", 0, 100, wall, 0.0, 0.0, 0.0, 0.0)])
+    part = Part("MapData(slow)", HERE, 1, [StageWork("MapData(slow)", 0, 100, wall, 0.0, 0.0, 0.0, 0.0)])
     load = Load([part], 100, 0.4, 0.0, 0.0, 2.0)
     return PipelineSpeed(load, part if is_explained else None, False)
 

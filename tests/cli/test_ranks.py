@@ -75,7 +75,8 @@ def test_variables_that_are_not_valid(monkeypatch, capsys):
 
 def test_alone(monkeypatch, capsys):
     """A process that no launcher has started together with others says that it trains alone, with a remark in a batch script."""
-    monkeypatch.delenv("MASTER_PORT")
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name)
     assert 0 == main(["ranks"])
     assert "This process trains alone.\n" == capsys.readouterr().out
     for name, text in (("SLURM_JOB_ID", "7"), ("SLURM_NTASKS", "2")):
