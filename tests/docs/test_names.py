@@ -99,7 +99,8 @@ ELSEWHERE = {
         "ReduceLROnPlateau",
         "ExistingExperiment",
     ),
-    *("DataType", "DebugTensorDatum", "CheckpointState", "GraphNodeProto", "HParamDef", "InputLayer"),
+    *("DataType", "DebugTensorDatum", "CheckpointState", "EagerTensor", "GraphNodeProto", "HParamDef"),
+    "InputLayer",
     *(
         "LocalCLIDebugWrapperSession",
         "MixedPrecisionLossScaleOptimizer",

@@ -15,7 +15,6 @@ from __future__ import annotations
 from types import ModuleType
 
 from . import _lookup
-from ._replacements import REPLACEMENTS
 
 __all__ = ["find_module"]
 
