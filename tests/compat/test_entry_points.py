@@ -147,13 +147,13 @@ class Scaled(Model):
         return tf.multiply(x, scale, name="cost")
 OfflinePredictor(PredictConfig(model=Scaled(), output_names=["cost"]))
 """
-    of_layer, of_model, cured = run_each(
-        [layer, model, f"tf.disable_eager_execution()\n{model}\nprint('built')"]
-    )
-    cure = "a tensor was created before .* Add the line `tf.disable_eager_execution\\(\\)`"
+    cured_layer = f"tf.disable_eager_execution()\n{layer}\nprint('built')"
+    cured_model = model.replace("x, scale", "x, tf.constant(2.0)") + "print('built')"
+    of_layer, of_model, *cured = run_each([layer, model, cured_layer, cured_model])
+    cure = "a tensor was created before .* Create it inside the model.* add the line `tf.disable_eager_execution\\(\\)`"
     assert re.match(f"FullyConnected 'fc': {cure}", of_layer)
     assert re.match(f"The tower function: {cure}", of_model)
-    assert "built" == cured
+    assert ["built", "built"] == cured
 
 
 class TestSeed:

@@ -19,8 +19,8 @@ _IMPORT = (
 )
 _EAGER = (
     "a tensor was created before TensorFlow was switched to graphs, which this library does when a graph is first built, so it cannot "
-    "be part of one. Add the line `tf.disable_eager_execution()` below `from tensorpack_lite import tfv1 as tf`, or create the tensor "
-    "inside the model."
+    "be part of one. Create it inside the model. Outside of a model, add the line `tf.disable_eager_execution()` below `from "
+    "tensorpack_lite import tfv1 as tf`."
 )
 _LAYERS = {
     "dense": "FullyConnected", "conv2d": "Conv2D", "conv2d_transpose": "Conv2DTranspose",
