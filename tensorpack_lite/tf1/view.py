@@ -20,7 +20,7 @@ from ..compat import TF_VERSION, tensorflow, tfv1
 from ..compat.replacement import add
 from ..compat.tf1_behavior import prepare_tf1
 from ..utils.unsupported import Unsupported, UnsupportedModule
-from .contrib import REPLACEMENTS as CONTRIB_REPLACEMENTS
+from .contrib._replacements import REPLACEMENTS as CONTRIB_REPLACEMENTS
 from .missing import MISSING, REPLACEMENTS, describe_missing
 from .renamed import RENAMED, find_renamed
 

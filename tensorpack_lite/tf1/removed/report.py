@@ -97,11 +97,11 @@ def find_calls(tree: ast.Module, name_of: Callable[[ast.AST], str]) -> Iterator[
         elif name == "numpy.fromstring" and "sep" not in arguments and _numpy_version() >= (2, 3):
             sentence = "reading bytes was removed. Under run, it is a copy of numpy.frombuffer."
             yield node.lineno, name, sentence, True
-        elif name == "numpy.load" and (id(node) in pickled or "encoding" in arguments):
-            if not arguments & {"allow_pickle", None} and len(node.args) < 3:
-                sentence = (
-                    "pickled objects are read only on request. If you trust the file, pass allow_pickle=True."
-                )
+        elif name == "numpy.load" and (id(node) in pickled or "encoding" in arguments) and len(node.args) < 3:
+            sentence = (
+                "pickled objects are read only on request. If you trust the file, pass allow_pickle=True."
+            )
+            if not arguments & {"allow_pickle", None}:  # None: **arguments
                 yield node.lineno, name, sentence, False
 
 
