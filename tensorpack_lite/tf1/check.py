@@ -21,7 +21,7 @@ from typing import Iterator, NamedTuple
 from ..compat.tf1_behavior import prepare_tf1
 from ..utils.unsupported import Unsupported, UnsupportedModule
 from .removed.python2 import NEEDS_FISSIX, translate
-from .removed.report import LIBRARIES, find_changes, find_provided
+from .removed.report import LIBRARIES, find_calls, find_changes, find_provided
 from .star_names import find_star_names
 from .startup.sitecustomize import is_library_file
 from .view import view
@@ -106,6 +106,11 @@ def _removed_names(tree: ast.Module, source: bytes, file: str) -> Iterator[Missi
         sentence = find_provided(name)
         if sentence:
             yield Missing(file, line, name, sentence, is_provided=True)
+    aliases = _find_aliases(list(_unguarded(tree)))
+    for line, name, sentence, is_provided in find_calls(
+        tree, lambda node: _full_name(_dotted(node), aliases)
+    ):
+        yield Missing(file, line, name, sentence, is_provided=is_provided)
     for line, name, sentence in find_changes(tree, source, names):
         yield Missing(file, line, name, sentence, is_provided=True)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 from functools import lru_cache
+from importlib import import_module
 from typing import Any, Callable, Iterable, Mapping
 
-from ..compat import tensorflow
+from ..compat import tensorflow, tfv1
 from ..compat.tf1_tensors import symbolic_tensor_class
 
 __all__ = ["MISSING", "REPLACEMENTS", "describe_missing"]
@@ -17,11 +18,17 @@ def _experimental_list_devices() -> list[str]:
     return [device.name for device in tensorflow.config.list_logical_devices()]
 
 
+def _keras_version() -> str:
+    """Return the version of Keras 2."""
+    return import_module(tfv1.keras.__name__.partition(".")[0]).__version__
+
+
 # {"train.X": provider}: the dotted name below `tf`, and a function without arguments that returns the object. These take
 # precedence over the names of TensorFlow. `tf.train`, `tf.losses`, `tf.metrics` and `tf.image` lack no name. `tf.layers`
 # and `tf.nn.rnn_cell` come from tf_keras.
 MISSING: Mapping[str, Callable[[], Any]] = {
     "Tensor": symbolic_tensor_class,  # scripts compare `type(x) is tf.Tensor`
+    "keras.__version__": _keras_version,
     "config.experimental_list_devices": lambda: _experimental_list_devices,
 }
 

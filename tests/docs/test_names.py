@@ -298,3 +298,11 @@ def test_commands_and_options_exist(texts):
     # the page shows what a misspelled command prints
     misspelled = "docs/first_five_minutes.md: there is no command ls-chekpoint"
     assert [] == [one for one in problems if one != misspelled]
+
+
+def test_no_page_teaches_to_delete_a_training():
+    """No page and no example deletes the directory of an earlier training as a matter of course."""
+    root = Path(__file__).resolve().parents[2]
+    files = [root / "README.md", *root.glob("docs/*.md"), *root.glob("examples/**/*.py")]
+    teaching = re.compile(r"""set_logger_dir\([^)\n]*,\s*(action=)?["']d["']""")
+    assert [] == [file.name for file in files if teaching.search(file.read_text(encoding="utf-8"))]

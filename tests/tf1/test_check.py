@@ -193,6 +193,41 @@ class TestCheck:
         assert result.returncode == 0, result.stderr
 
     @pytest.mark.slow
+    def test_calls(self, write, tmp_path):
+        """Calls whose arguments have changed are listed, whether their libraries are installed or not; other calls are not."""
+        write(
+            "train.py",
+            """
+            import numpy as np, pyarrow, yaml
+            from yaml import load_all as read
+            np.fromstring(b"a", np.uint8), np.fromstring("1 2", sep=" ")
+            yaml.load("a"), read("a"), yaml.load("a", Loader=yaml.FullLoader)
+            pyarrow.serialize(3)
+            weights = np.load("weights.npy")
+            weights.item(), np.load("w.npy", encoding="latin1"), np.load("w.npy")[()]
+            images = np.load("images.npy")
+            np.load("w.npy", allow_pickle=True).item(), np.load("a.npz")["a"], images
+            {}.keys() + [1], range(2) + [3], len(map(str, [])), [].sort(max)
+            """,
+        )
+        result = run("--check", "train.py", cwd=tmp_path)
+        lines = [":".join(line.split(":")[1:3]) for line in result.stdout.splitlines()]
+        bytes_are_removed = tuple(int(part) for part in np.__version__.split(".")[:2]) >= (2, 3)
+        assert lines[:-1] == [
+            *["4: numpy.fromstring"] * bytes_are_removed,
+            "5: yaml.load",
+            "5: yaml.load_all",
+            "6: pyarrow.serialize",
+            "7: numpy.load",
+            "8: numpy.load",
+            "11: .keys()",
+            "11: map()",
+            "11: range()",
+            "11: sort(cmp)",
+        ]
+        assert result.returncode == 1
+
+    @pytest.mark.slow
     def test_names_that_nothing_provides(self, write, tmp_path):
         """A name that NumPy never had, and one of tensorpack whose import raises an error, are missing."""
         write(

@@ -56,6 +56,28 @@ def _decode(text: str) -> Callable[..., Any]:
     return decode
 
 
+def _getsize(font: Any) -> Callable[..., tuple[int, int]]:
+    """Return `font.getsize` of Pillow 9: the width, and the height below the ascender."""
+    getbbox = font.getbbox
+
+    def getsize(*args: Any, **kwargs: Any) -> tuple[int, int]:
+        left, _, right, bottom = getbbox(*args, **kwargs)
+        return round(right - left), round(bottom)
+
+    return getsize
+
+
+def _textsize(draw: Any) -> Callable[..., tuple[int, int]]:
+    """Return `draw.textsize` of Pillow 9."""
+    textbbox = draw.textbbox
+
+    def textsize(*args: Any, **kwargs: Any) -> tuple[int, int]:
+        left, _, right, bottom = textbbox((0, 0), *args, **kwargs)
+        return round(right - left), round(bottom)
+
+    return textsize
+
+
 # {name: (type, what has the meaning of this attribute, what the log says)}
 ATTRIBUTES: Mapping[str, tuple[str, Callable[[Any], Any], str]] = {
     "iteritems": ("", lambda x: lambda: iter(x.items()), "iter(x.items())"),
@@ -75,6 +97,8 @@ ATTRIBUTES: Mapping[str, tuple[str, Callable[[Any], Any], str]] = {
     "decode": ("builtins.str", _decode, "the text itself, or bytes for codecs such as hex"),
     "getchildren": ("xml.etree.ElementTree.Element", lambda x: lambda: list(x), "list(x)"),
     "getiterator": ("xml.etree.ElementTree.Element", lambda x: x.iter, "x.iter()"),
+    "getsize": ("", _getsize, "computed from x.getbbox()"),
+    "textsize": ("", _textsize, "computed from x.textbbox()"),
     "tostring": ("", lambda x: x.tobytes, "x.tobytes()"),
     "fromstring": ("array.array", lambda x: x.frombytes, "x.frombytes()"),
     "newbyteorder": ("numpy.ndarray", _newbyteorder, "x.view(x.dtype.newbyteorder())"),
@@ -107,14 +131,16 @@ def attribute(value: Any, name: str) -> Any:
 
 
 # Views -------------------------------------------------------------------------------------------------------------------
-_VIEWS = (collections.abc.KeysView, collections.abc.ValuesView, collections.abc.ItemsView, filter, map, zip)
+_VIEWS = (
+    collections.abc.KeysView, collections.abc.ValuesView, collections.abc.ItemsView, filter, map, range, zip,
+)  # fmt: skip
 
 
 def listed(values: Any) -> Any:
     """Return a list for what was a list in Python 2, such as `d.keys()`; other values as they are."""
     if not isinstance(values, _VIEWS):
         return values
-    _said("listed", f"{type(values).__name__} is a list, as in Python 2, where an item of it is taken.")
+    _said("listed", f"{type(values).__name__} is a list here, as in Python 2.")
     return list(values)
 
 
@@ -149,6 +175,10 @@ def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return _open(function, args, kwargs)
     if name == "File" and module.startswith("h5py."):
         return _open_h5py(function, args, kwargs)
+    compare = _comparison(function, args)
+    if compare is not None:
+        _said(f"{name}(cmp)", f"the argument cmp of {name}, which was removed, is key.")
+        return function(*args[:-1], key=functools.cmp_to_key(compare), **kwargs)
     for argument in sorted(set(kwargs) & set(ARGUMENTS)):
         new = ARGUMENTS[argument].get(name)
         if new is not None and _lost(function, argument, kwargs[argument]):
@@ -160,6 +190,14 @@ def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if new:
                 kwargs[new] = _VALUES.get(argument, lambda value: value)(value)
     return function(*args, **kwargs)
+
+
+def _comparison(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Return the function that compares for `x.sort(compare)` of a list and `sorted(x, compare)`, which are errors in Python 3."""
+    is_sort = len(args) == 1 and isinstance(getattr(function, "__self__", None), list)
+    is_sort = is_sort and getattr(function, "__name__", "") == "sort"
+    is_sorted = function is sorted and len(args) == 2
+    return args[-1] if (is_sort or is_sorted) and callable(args[-1]) else None
 
 
 _VALUES: Mapping[str, Callable[[Any], Any]] = {

@@ -16,6 +16,8 @@ _NO_GPU = (
     "tensorpack-lite run --pretend-gpu train.py"
 )
 
+_VIEWS = r"(dict_keys|dict_values|dict_items|odict_keys|odict_values|odict_items|filter|map|range|zip)"
+
 # (type of the error, what its message contains, sentence)
 HINTS = [
     (
@@ -52,6 +54,23 @@ HINTS = [
         r"not enough values to unpack \(expected 3|too many values to unpack \(expected (4|3|2)\)",
         "If an environment of gym or OpenCV returned the values: gym 0.26 and gymnasium return (observation, info) from "
         "reset() and five values from step(), and OpenCV 4 returns two values from findContours().",
+    ),
+    (
+        "AttributeError|TypeError",
+        rf"'{_VIEWS}' object (has no attribute|is not subscriptable|does not support item)|object of type '{_VIEWS}' has no len"
+        rf"|for \+=?: .*'{_VIEWS}'|only concatenate list \(not \"{_VIEWS}\"|Population must be a sequence",
+        "In Python 3, range(), map(), filter() and zip(), and the keys(), values() and items() of a dict, are not lists. Write "
+        "list(...) around the call.",
+    ),
+    (
+        "TypeError",
+        r"sort\(\) takes no positional arguments|sorted expected 1 argument, got 2",
+        "Python 3 sorts by a key: write key=functools.cmp_to_key(compare) for a function that compares two items.",
+    ),
+    (
+        "TypeError",
+        r"string argument expected, got 'bytes'",
+        "Python 3 separates text and bytes. Use io.BytesIO for a file of bytes in memory.",
     ),
     (
         "ModuleNotFoundError",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from .said import caller
 from .source import own_code
@@ -19,9 +19,41 @@ find, lower, lstrip, maketrans = str.find, str.lower, str.lstrip, str.maketrans
 replace, rstrip, split, strip, upper = str.replace, str.rstrip, str.split, str.strip, str.upper
 
 
-def StringIO(buf: str | bytes = "") -> Any:
-    """Return a file in memory: of bytes if it starts with bytes, such as an image, and of text otherwise."""
-    return io.BytesIO(buf) if isinstance(buf, (bytes, bytearray, memoryview)) else io.StringIO(buf)
+class StringIO:
+    """
+    File in memory: of bytes if it starts with bytes, or bytes are written first, such as an image, and of text otherwise.
+
+    Args:
+        buf: what it contains at first.
+    """
+
+    def __init__(self, buf: str | bytes = "") -> None:
+        is_bytes = isinstance(buf, (bytes, bytearray, memoryview))
+        self._file: Any = io.BytesIO(buf) if is_bytes else io.StringIO(buf)  # type: ignore[arg-type]
+
+    def write(self, data: Any) -> int:
+        """Write text or bytes."""
+        is_text = isinstance(self._file, io.StringIO)
+        if is_text and isinstance(data, (bytes, bytearray, memoryview)) and not self._file.getvalue():
+            self._file = io.BytesIO()
+        return self._file.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_file":  # of an object that is being unpickled
+            raise AttributeError(name)
+        return getattr(self._file, name)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._file)
+
+    def __next__(self) -> Any:
+        return next(self._file)
+
+    def __enter__(self) -> StringIO:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
 
 
 def apply(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import sys
 from types import ModuleType
 from typing import Any
@@ -13,18 +14,15 @@ __all__ = ["complete_random", "complete_threading"]
 
 
 def complete_random(module: ModuleType) -> None:
-    """Let `random.sample` take a set, and `random.shuffle` a function."""
+    """Let `random.sample` take a set or a view of a dict, and `random.shuffle` a function."""
     if sys.version_info < (3, 11):
         return
     plain_sample, plain_shuffle = module.Random.sample, module.Random.shuffle
 
     def sample(self: Any, population: Any, k: int, **kwargs: Any) -> list[Any]:
-        if isinstance(population, (set, frozenset)):
-            say(
-                "random.sample",
-                "random.sample of a set, which was removed, takes its tuple.",
-                place_of(caller()),
-            )
+        if isinstance(population, (collections.abc.Set, collections.abc.ValuesView)):
+            text = "random.sample of a set or the keys of a dict, which was removed, takes its tuple."
+            say("random.sample", text, place_of(caller()))
             population = tuple(population)
         return plain_sample(self, population, k, **kwargs)
 

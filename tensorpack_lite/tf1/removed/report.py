@@ -8,18 +8,18 @@ import sys
 import warnings
 from importlib.machinery import PathFinder
 from types import ModuleType
-from typing import Iterable, Iterator
+from typing import Callable, Iterable, Iterator, Sequence
 
 from .addresses import describe
 from .rewrite import Use, rewrite
 from .table import BUILTINS, MODULES, NAMES, PYTHON_2_MODULES, PYTHON_2_NAMES
 
-__all__ = ["LIBRARIES", "find_changes", "find_provided"]
+__all__ = ["LIBRARIES", "find_calls", "find_changes", "find_provided"]
 
 # Libraries whose modules are searched for names that do not exist
 LIBRARIES = ("PIL", "matplotlib", "numpy", "scipy", "skimage", "sklearn")
 # Attributes that other classes have, too, so that reading a file does not tell whether they are missing
-_UNCERTAIN = {"decode", "fromstring", "getchildren", "getiterator", "message", "ptp"}
+_UNCERTAIN = {"decode", "fromstring", "getchildren", "getiterator", "getsize", "message", "ptp"}
 
 
 def find_provided(name: str) -> str:
@@ -59,7 +59,9 @@ def _exists(name: str) -> bool:
 
 
 def _lacks(path: str, attribute: str) -> bool:
-    """Return whether an installed module has no such attribute by itself."""
+    """Return whether a module has no such attribute by itself. A library that is not installed is taken for its newest version."""
+    if not _exists(path.partition(".")[0]):
+        return True
     if not _exists(path):
         return False
     try:
@@ -69,6 +71,57 @@ def _lacks(path: str, attribute: str) -> bool:
     except ImportError:
         return False
     return attribute not in vars(module)
+
+
+def find_calls(tree: ast.Module, name_of: Callable[[ast.AST], str]) -> Iterator[tuple[int, str, str, bool]]:
+    """
+    Yield (line, name, sentence, is_provided) for calls of functions whose arguments have changed.
+
+    Args:
+        tree: the syntax tree of a file.
+        name_of: returns the full name of a function, such as "numpy.load", for the node that is called.
+    """
+    nodes = list(ast.walk(tree))
+    calls = [(node, name_of(node.func)) for node in nodes if isinstance(node, ast.Call)]
+    pickled = _calls_with_items(nodes)
+    for node, name in calls:
+        arguments = {keyword.arg for keyword in node.keywords}
+        if (
+            name in ("yaml.load", "yaml.load_all")
+            and len(node.args) == 1
+            and not arguments
+            and _yaml_needs_loader()
+        ):
+            sentence = "a call without a Loader is an error. Under run, the Loader is yaml.FullLoader."
+            yield node.lineno, name, sentence, True
+        elif name == "numpy.fromstring" and "sep" not in arguments and _numpy_version() >= (2, 3):
+            sentence = "reading bytes was removed. Under run, it is a copy of numpy.frombuffer."
+            yield node.lineno, name, sentence, True
+        elif name == "numpy.load" and (id(node) in pickled or "encoding" in arguments) and len(node.args) < 3:
+            sentence = (
+                "pickled objects are read only on request. If you trust the file, pass allow_pickle=True."
+            )
+            if not arguments & {"allow_pickle", None}:  # None: **arguments
+                yield node.lineno, name, sentence, False
+
+
+def _calls_with_items(nodes: Sequence[ast.AST]) -> set[int]:
+    """Return the ids of the calls whose results are used by `.item()` or `[()]`, as those that contain one pickled object are."""
+    names: dict[str, list[int]] = {}
+    for node in nodes:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    names.setdefault(target.id, []).append(id(node.value))
+    found: set[int] = set()
+    for node in nodes:
+        is_item = isinstance(node, ast.Attribute) and node.attr == "item"
+        index = getattr(node, "slice", None) if isinstance(node, ast.Subscript) else None
+        index = getattr(index, "value", index) if type(index).__name__ == "Index" else index
+        if is_item or (isinstance(index, ast.Tuple) and not index.elts):
+            owner = node.value  # type: ignore[attr-defined]
+            found.update(names.get(owner.id, []) if isinstance(owner, ast.Name) else [id(owner)])
+    return found
 
 
 def find_changes(
@@ -82,10 +135,6 @@ def find_changes(
         source: its text.
         names: the dotted names that the file uses, and their lines.
     """
-    for node in ast.walk(tree):
-        if _loads_yaml(node) and _yaml_needs_loader():
-            sentence = "a call without a Loader is an error. Under run, the Loader is yaml.FullLoader."
-            yield getattr(node, "lineno", 0), "yaml.load", sentence
     for name, line in names:
         if name == "scipy.interpolate.interp2d" and not _has_interp2d():
             yield line, name, "it was removed. Under run, it is provided by tensorpack_lite."
@@ -99,11 +148,12 @@ def find_changes(
 def _describe(use: Use, defined: set[str], source: bytes) -> str:
     if use.kind == "builtin":
         return f"Python 3 does not have it. Under run, it is {describe(BUILTINS[use.name])}."
-    if use.kind == "attribute" and use.name not in _UNCERTAIN | defined:
+    is_of_font = use.name == "getsize" and b"ImageFont" in source and b"path.getsize" not in source
+    if is_of_font or (use.kind == "attribute" and use.name not in _UNCERTAIN | defined):
         return "it was removed from several classes. Under run, it works in the files of the script."
     is_newer = {
-        "array(copy=)": _numpy_is_2(),
-        "reshape(newshape=)": _numpy_is_2(),
+        "array(copy=)": _numpy_version() >= (2, 0),
+        "reshape(newshape=)": _numpy_version() >= (2, 0),
         "File(path)": b"h5py" in source,
     }
     if use.kind == "argument" and is_newer.get(use.name, True) and "encoding" not in use.name:
@@ -113,25 +163,17 @@ def _describe(use: Use, defined: set[str], source: bytes) -> str:
     if use.kind == "mode" and is_newer.get(use.name, sys.version_info >= (3, 11)):
         return "the mode was removed or has another meaning. Under run, it works in the files of the script."
     if use.kind == "item":
-        return "it is not a list in Python 3. Under run, an item of it can be taken."
+        return "it is not a list in Python 3. Under run, it is one here."
     return ""
 
 
-def _loads_yaml(node: ast.AST) -> bool:
-    """Return whether a node is a call of `yaml.load` without a Loader."""
-    function = getattr(node, "func", None)
-    if not isinstance(node, ast.Call) or not isinstance(function, ast.Attribute):
-        return False
-    is_load = function.attr in ("load", "load_all") and getattr(function.value, "id", "") == "yaml"
-    return is_load and len(node.args) == 1 and not node.keywords
-
-
-def _numpy_is_2() -> bool:
-    return int(importlib.import_module("numpy").__version__.split(".")[0]) >= 2
+def _numpy_version() -> tuple[int, int]:
+    version = importlib.import_module("numpy").__version__.split(".")
+    return int(version[0]), int(version[1])
 
 
 def _yaml_needs_loader() -> bool:
-    return _exists("yaml") and int(importlib.import_module("yaml").__version__.split(".")[0]) >= 6
+    return not _exists("yaml") or int(importlib.import_module("yaml").__version__.split(".")[0]) >= 6
 
 
 def _has_interp2d() -> bool:

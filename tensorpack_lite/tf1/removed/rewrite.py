@@ -20,6 +20,7 @@ from .table import BUILTINS
 __all__ = ["Use", "bound_names", "changed_code", "rewrite"]
 
 _NAME_ERRORS = frozenset({"BaseException", "Exception", "NameError"})
+_LIST_METHODS = frozenset({"append", "extend", "insert", "remove", "reverse", "sort"})
 _PREFIX = "_tensorpack_lite_"
 _HELPERS = {
     "python_2_classes": ["compared"],
@@ -126,7 +127,15 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         use = _find_argument(node)
+        argument = _listed_name(node.args[0]) if len(node.args) == 1 else ""
+        is_length = getattr(node.func, "id", "") == "len" and argument in ("filter()", "map()", "zip()")
+        of_list = getattr(node.func, "attr", "") in _LIST_METHODS
+        owner = _listed_name(node.func.value, "range") if of_list else ""  # type: ignore[attr-defined]
         self.generic_visit(node)
+        if is_length:
+            node.args[0] = self._listed(node.args[0], argument)
+        elif owner:
+            node.func.value = self._listed(node.func.value, owner)  # type: ignore[attr-defined]
         if use is None:
             return node
         self.found.append(use)
@@ -136,12 +145,20 @@ class _Rewriter(ast.NodeTransformer):
         name = _listed_name(node.value)
         self.generic_visit(node)
         if name and isinstance(node.ctx, ast.Load):
-            self.found.append(Use(node.lineno, "item", name))
-            node.value = self._call("listed", node.value, node.value)
+            node.value = self._listed(node.value, name)
         return node
 
+    def _listed(self, node: ast.expr, name: str) -> ast.expr:
+        """Return a call of `listed` for an expression that was a list in Python 2, where Python 3 would raise an error."""
+        self.found.append(Use(node.lineno, "item", name))
+        return self._call("listed", node, node)
+
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        names = [_listed_name(one, "range") for one in (node.left, node.right)]
         self.generic_visit(node)
+        if isinstance(node.op, ast.Add):
+            node.left = self._listed(node.left, names[0]) if names[0] else node.left
+            node.right = self._listed(node.right, names[1]) if names[1] else node.right
         if not self._divides or not isinstance(node.op, ast.Div):
             return node
         self.has_helpers = True
@@ -219,6 +236,11 @@ def _find_argument(node: ast.Call) -> Use | None:
             is_copy = keyword.arg == "copy"
             if not is_copy or getattr(keyword.value, "value", None) is False:
                 return Use(node.lineno, "argument", f"{name}({keyword.arg}=)")
+    number = {"sort": 1, "sorted": 2}.get(name)
+    if number == len(node.args) and not any(isinstance(one, ast.Starred) for one in node.args):
+        is_method = isinstance(node.func, ast.Attribute)
+        if is_method == (name == "sort") and isinstance(node.args[-1], (ast.Attribute, ast.Lambda, ast.Name)):
+            return Use(node.lineno, "argument", f"{name}(cmp)")
     modes = [*node.args[1:2], *[keyword.value for keyword in node.keywords if keyword.arg == "mode"]]
     mode = getattr(modes[0], "value", getattr(modes[0], "s", None)) if modes else None
     if name == "open" and isinstance(mode, str) and "U" in mode:
@@ -229,8 +251,8 @@ def _find_argument(node: ast.Call) -> Use | None:
     return None
 
 
-def _listed_name(node: ast.AST) -> str:
-    """Return the name of a call that gave a list in Python 2."""
+def _listed_name(node: ast.AST, *others: str) -> str:
+    """Return the name of a call that gave a list in Python 2, of `others` too."""
     if not isinstance(node, ast.Call):
         return ""
     if (
@@ -239,7 +261,7 @@ def _listed_name(node: ast.AST) -> str:
         and not node.args
     ):
         return f".{node.func.attr}()"
-    is_builtin = isinstance(node.func, ast.Name) and node.func.id in ("map", "zip", "filter")
+    is_builtin = isinstance(node.func, ast.Name) and node.func.id in ("map", "zip", "filter", *others)
     return f"{node.func.id}()" if is_builtin else ""  # type: ignore[attr-defined]
 
 

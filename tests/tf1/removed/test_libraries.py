@@ -179,3 +179,18 @@ def test_addresses():
             if address.startswith(".") and not address[1:].startswith(optional):
                 addresses.resolve(address)
     assert not set(table.MODULES) & set(table.PYTHON_2_MODULES)
+
+
+def test_sizes_of_texts(output):
+    """Pillow's fonts and drawings have the methods that compute the size of a text; the size of a file is not changed."""
+    pytest.importorskip("PIL")
+    lines, _ = output(
+        """
+        import os
+        from PIL import Image, ImageDraw, ImageFont
+        width, height = ImageFont.load_default().getsize("abc")
+        print(5 < width < 40, 5 < height < 40, os.path.getsize(__file__) > 9)
+        print(ImageDraw.Draw(Image.new("L", (9, 9))).textsize("abc") == (width, height))
+        """
+    )
+    assert lines == ["True True True", "True"]

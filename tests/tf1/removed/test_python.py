@@ -134,6 +134,76 @@ class TestPython3Syntax:
         assert lines == ["[] 1 a (1, 2) a 3", "[(1, 2)] text <lambda> queue", "[2, 1] 3.5"]
         assert "train.py:9: xrange, which Python 3 does not have, is range." in log
 
+    def test_lists_and_orders(self, output):
+        """Where Python 3 raises an error for what was a list or a comparison, the meaning of Python 2 applies."""
+        lines, log = output(
+            """
+            import random
+            d = {1: 2}
+            print(d.keys() + [3], [0] + d.values(), range(3) + [5], len(map(str, [1, 2])), d.keys().sort())
+            def compare(a, b):
+                return b - a
+            x = [3, 1, 2]
+            x.sort(compare)
+            print(x, sorted(x, cmp), sorted(x, lambda a, b: b - a))
+            print(random.sample(d.keys(), 1), random.sample(d.values(), 1), random.sample({1}, 1))
+            """
+        )
+        assert lines == ["[1, 3] [0, 2] [0, 1, 2, 5] 2 None", "[3, 2, 1] [1, 2, 3] [3, 2, 1]", "[1] [2] [1]"]
+        assert "train.py:4: dict_keys is a list here, as in Python 2." in log
+
+    def test_other_objects(self, output):
+        """Objects of other classes with the same methods are not changed."""
+        lines, log = output(
+            """
+            import numpy as np
+            axis, a = 0, np.array([[2, 1], [0, 3]])
+            a.sort(axis)
+            class Mine:
+                def sort(self, compare):
+                    return compare
+                def keys(self):
+                    return [1]
+            print(a.tolist(), Mine().sort(axis), Mine().keys() + [2], (range(2) + np.arange(2)).tolist(), len([*map(str, "ab")]))
+            """
+        )
+        assert lines == ["[[0, 1], [2, 3]] 0 [1, 2] [0, 2] 2"]
+        assert ["train.py:10: range is a list here, as in Python 2."] == log
+
+    def test_files_in_memory(self, output):
+        """A file of the module StringIO contains bytes if these are written first, and text otherwise."""
+        lines, _ = output(
+            """
+            import StringIO
+            one, other = StringIO.StringIO(), StringIO.StringIO()
+            one.write(b"bytes")
+            other.write("two\\nlines")
+            other.seek(0)
+            print(one.getvalue(), list(other), StringIO.StringIO(b"x").read())
+            with StringIO.StringIO("text") as file:
+                print(next(file))
+            """
+        )
+        assert lines == [r"b'bytes' ['two\n', 'lines'] b'x'", "text"]
+
+    @pytest.mark.parametrize(
+        ("line", "sentence"),
+        [
+            ("k.sort()", "Write list(...) around the call."),
+            ("x[0] = 1", "Write list(...) around the call."),
+            ("len(m)", "Write list(...) around the call."),
+            ("[1] + k", "Write list(...) around the call."),
+            ("io.StringIO().write(b'')", "Use io.BytesIO for a file of bytes in memory."),
+        ],
+    )
+    def test_hints(self, write, tmp_path, line, sentence):
+        """An error that code of Python 2 causes is followed by what to do."""
+        write("train.py", f"import io\nk, x, m = {{}}.keys(), range(3), map(str, [])\n{line}\n")
+        result = run_quickly("train.py", cwd=tmp_path)
+        last = result.stderr.splitlines()[-1]
+        assert last.startswith("tensorpack-lite run: ")
+        assert last.endswith(sentence)
+
     def test_replacements_of_the_script_stay(self, output):
         """A script that replaces what is missing itself keeps its replacement, and nothing is logged."""
         lines, log = output(
