@@ -74,9 +74,9 @@ def _points(plan: Dict[str, Any], name: str) -> Tuple[np.ndarray, np.ndarray]:
     return corners.astype(np.float64), np.repeat(values, 2)
 
 
-def _dict(value: Any) -> Dict[str, Any]:
+def _dict(value: object) -> Dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _list(value: Any) -> List[Any]:
+def _list(value: object) -> List[Any]:
     return value if isinstance(value, list) else []

@@ -56,7 +56,7 @@ def rehearse_exports(num: int, report: Callable[[str, float, str], None]) -> Non
 
 def _rehearsed(export: Callable[..., None], report: Callable[[str, float, str], None]) -> Callable[..., None]:
     @functools.wraps(export)
-    def rehearsed(self: ModelExporter, filename: str, *args: Any, **kwargs: Any) -> None:
+    def rehearsed(self: ModelExporter, filename: str, *args: object, **kwargs: object) -> None:
         given, began = os.path.abspath(filename), time.perf_counter()
         path, what = redirect(given), f"{export.__name__} to {os.fspath(filename)}"
         if os.path.isdir(os.path.dirname(given)):  # otherwise the export fails, as in the training

@@ -60,7 +60,7 @@ def _getsize(font: Any) -> Callable[..., tuple[int, int]]:
     """Return `font.getsize` of Pillow 9: the width, and the height below the ascender."""
     getbbox = font.getbbox
 
-    def getsize(*args: Any, **kwargs: Any) -> tuple[int, int]:
+    def getsize(*args: object, **kwargs: object) -> tuple[int, int]:
         left, _, right, bottom = getbbox(*args, **kwargs)
         return round(right - left), round(bottom)
 
@@ -71,7 +71,7 @@ def _textsize(draw: Any) -> Callable[..., tuple[int, int]]:
     """Return `draw.textsize` of Pillow 9."""
     textbbox = draw.textbbox
 
-    def textsize(*args: Any, **kwargs: Any) -> tuple[int, int]:
+    def textsize(*args: object, **kwargs: object) -> tuple[int, int]:
         left, _, right, bottom = textbbox((0, 0), *args, **kwargs)
         return round(right - left), round(bottom)
 
@@ -192,7 +192,7 @@ def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return function(*args, **kwargs)
 
 
-def _comparison(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def _comparison(function: Callable[..., object], args: tuple[Any, ...]) -> object:
     """Return the function that compares for `x.sort(compare)` of a list and `sorted(x, compare)`, which are errors in Python 3."""
     is_sort = len(args) == 1 and isinstance(getattr(function, "__self__", None), list)
     is_sort = is_sort and getattr(function, "__name__", "") == "sort"
