@@ -11,7 +11,7 @@ import functools
 import os
 import re
 import time
-from typing import Any, Callable
+from typing import Callable
 
 from ...compat.replacement import replace
 from ...predict.export import ModelExporter

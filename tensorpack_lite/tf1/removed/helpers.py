@@ -192,7 +192,7 @@ def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return function(*args, **kwargs)
 
 
-def _comparison(function: Callable[..., object], args: tuple[Any, ...]) -> object:
+def _comparison(function: Callable[..., object], args: tuple[object, ...]) -> Any:
     """Return the function that compares for `x.sort(compare)` of a list and `sorted(x, compare)`, which are errors in Python 3."""
     is_sort = len(args) == 1 and isinstance(getattr(function, "__self__", None), list)
     is_sort = is_sort and getattr(function, "__name__", "") == "sort"
