@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import operator
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, Callable, Iterable, Mapping
@@ -20,7 +21,7 @@ def _experimental_list_devices() -> list[str]:
 
 def _keras_version() -> str:
     """Return the version of Keras 2."""
-    return import_module(tfv1.keras.__name__.partition(".")[0]).__version__
+    return import_module(operator.attrgetter("keras.__name__")(tfv1).partition(".")[0]).__version__
 
 
 # {"train.X": provider}: the dotted name below `tf`, and a function without arguments that returns the object. These take

@@ -15,21 +15,21 @@ __all__ = ["complete_random", "complete_threading"]
 
 def complete_random(module: ModuleType) -> None:
     """Let `random.sample` take a set or a view of a dict, and `random.shuffle` a function."""
-    if sys.version_info < (3, 11):
-        return
+    views = (collections.abc.ValuesView,)  # what is no longer a list, or no longer accepted
+    lost: tuple[Any, ...] = (collections.abc.Set, *views) if sys.version_info >= (3, 11) else views
     plain_sample, plain_shuffle = module.Random.sample, module.Random.shuffle
 
     def sample(self: Any, population: Any, k: int, **kwargs: Any) -> list[Any]:
-        if isinstance(population, (collections.abc.Set, collections.abc.ValuesView)):
-            text = "random.sample of a set or the keys of a dict, which was removed, takes its tuple."
+        if isinstance(population, lost):
+            text = "random.sample of a set or a view of a dict, which was removed, takes its tuple."
             say("random.sample", text, place_of(caller()))
             population = tuple(population)
         return plain_sample(self, population, k, **kwargs)
 
     def shuffle(self: Any, x: Any, *rest: Any, **kwargs: Any) -> None:
         function = rest[0] if rest else kwargs.get("random")
-        if function is None:
-            plain_shuffle(self, x)
+        if function is None or sys.version_info < (3, 11):
+            plain_shuffle(self, x, *rest, **kwargs)
             return
         say("random.shuffle", "random.shuffle(x, random), which was removed, works.", place_of(caller()))
         for i in reversed(range(1, len(x))):

@@ -156,9 +156,11 @@ class _Rewriter(ast.NodeTransformer):
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         names = [_listed_name(one, "range") for one in (node.left, node.right)]
         self.generic_visit(node)
-        if isinstance(node.op, ast.Add):
-            node.left = self._listed(node.left, names[0]) if names[0] else node.left
-            node.right = self._listed(node.right, names[1]) if names[1] else node.right
+        if isinstance(node.op, ast.Add) and any(names):
+            sides = [
+                self._listed(one, name) if name else one for one, name in zip((node.left, node.right), names)
+            ]
+            return ast.copy_location(ast.BinOp(sides[0], node.op, sides[1]), node)
         if not self._divides or not isinstance(node.op, ast.Div):
             return node
         self.has_helpers = True

@@ -119,9 +119,8 @@ def _explain_existing_variable(context: BaseTowerContext) -> Iterator[None]:
         if match is None:
             raise
         if match.group(1) in [var.op.name for var in made_here]:
-            raise ValueError(
-                f"The tower function: {describe_second_variable(match.group(1), error)}"
-            ) from None
+            text = f"The tower function: {describe_second_variable(match.group(1), error)}"
+            raise ValueError(text).with_traceback(error.__traceback__) from None
         raise ValueError(
             f"TowerFunc: the graph already has a variable '{match.group(1)}', from a model that was built in it before. "
             "Build each training (each fold, each run of a notebook cell) in a separate graph: model, data and trainer under "
