@@ -1,7 +1,7 @@
 """
 Accuracy, loss curve, time and peak memory of three models in each precision, as one Markdown table.
 
-    python benchmarks/precision.py                     # about 2 minutes on two cores
+    python benchmarks/precision.py                     # about 3 minutes on two cores
     python benchmarks/precision.py --works lstm --precisions float32 mixed_bfloat16 --steps 1000
 
 The models are those of `peers.py`: a convnet for MNIST, a ResNet of CIFAR size, and an LSTM. The two networks for images are
@@ -13,7 +13,7 @@ Accuracy is that on data that was not trained on. The curve has the mean cost of
 of the steps after the fifth one, so it means something only on a quiet machine. The memory is the peak of the process, or on a GPU
 that of TensorFlow's allocator.
 
-CPUs compute convolutions in float16 about 50 times more slowly than in float32, so these trainings are left out there. --slow runs them.
+CPUs compute in float16 up to 50 times more slowly than in float32, so these trainings are left out there. --slow runs them.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _train_in_child(queue, *args) -> None:
     try:
         queue.put(train(*args))
     except Exception as error:  # noqa: BLE001 (it becomes a row of the table)
-        queue.put(str(error).strip().splitlines()[0])
+        queue.put((str(error).strip() or type(error).__name__).splitlines()[0])
 
 
 def row(work: str, precision: str, steps: int, batch: int) -> str:
@@ -135,8 +135,8 @@ def row(work: str, precision: str, steps: int, batch: int) -> str:
     queue = context.Queue()
     process = context.Process(target=_train_in_child, args=(queue, work, precision, steps, batch))
     process.start()
-    found = queue.get()
     process.join()
+    found = f"exit code {process.exitcode}" if process.exitcode else queue.get()
     if isinstance(found, str):
         return f"| {work} | {precision} | {found} | | | |"
     curve = " ".join(f"{part.mean():.3f}" for part in np.array_split(np.array(found["costs"]), 5))
@@ -151,10 +151,10 @@ def main() -> None:
     parser.add_argument("--works", nargs="+", choices=models.WORKS[:3], default=models.WORKS[:3])
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS)
     parser.add_argument(
-        "--steps", type=int, default=0, help="0: 100 for mnist, 60 for resnet20, 300 for lstm"
+        "--steps", type=int, default=0, help="0: 100 for mnist, 200 for resnet20, 300 for lstm"
     )
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--slow", action="store_true", help="also convolutions in float16 on a CPU")
+    parser.add_argument("--slow", action="store_true", help="also mixed_float16 on a CPU")
     args = parser.parse_args()
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     from tensorpack_lite.compat import tensorflow
@@ -164,9 +164,9 @@ def main() -> None:
     print("| model | precision | accuracy | mean cost of each fifth | ms a step | peak memory, MB |")
     print("| --- | --- | --- | --- | --- | --- |", flush=True)
     for work in args.works:
-        steps = args.steps or {"mnist": 100, "resnet20": 60, "lstm": 300}[work]
+        steps = args.steps or {"mnist": 100, "resnet20": 200, "lstm": 300}[work]
         for precision in args.precisions:
-            if work != "lstm" and precision == "mixed_float16" and not (args.slow or get_num_gpu()):
+            if precision == "mixed_float16" and not (args.slow or get_num_gpu()):
                 print(f"| {work} | {precision} | left out on a CPU | | | |")
             else:
                 print(row(work, precision, steps, args.batch), flush=True)
