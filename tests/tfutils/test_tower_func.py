@@ -198,7 +198,9 @@ class TestSecondTraining:
         def twice(x):
             return model(x) + model(x)
 
-        with pytest.raises(ValueError, match="the variable .fc/W. exists already"), TowerContext("", is_training=True):
+        with pytest.raises(ValueError, match="the variable .fc/W. exists already"), TowerContext(
+            "", is_training=True
+        ):
             TowerFunc(twice, SIGNATURE)(tf.zeros([1]))
 
     def test_sharing_on_purpose(self, tower_func):
