@@ -14,12 +14,10 @@ from ..tfutils.reads import let_updates_wait, plain_reads
 from ..utils import logger
 from ..utils.checks import check_positive
 from ..utils.naming import GLOBAL_STEP_INCR_OP_NAME
-from ..utils.utils import get_tqdm, get_tqdm_kwargs
+from ..utils.utils import ENDLESS, get_tqdm, get_tqdm_kwargs
 from .graph import ProcessTensors
 
 __all__ = ["MaintainStepCounter", "ProgressBar", "SessionRunTimeout", "TensorPrinter"]
-
-_PRACTICALLY_WITHOUT_END = 99999  # epochs; the default of TrainConfig
 
 
 class ProgressBar(Callback):
@@ -191,7 +189,7 @@ class MaintainStepCounter(Callback):
             logger.warning(
                 "steps_per_epoch is 0: an epoch has no steps, so nothing is trained. Only callbacks are called."
             )
-        if max_epoch >= _PRACTICALLY_WITHOUT_END:
+        if max_epoch >= ENDLESS:
             logger.info(
                 f"Training ends after epoch {max_epoch}. Pass max_epoch=... to end it earlier, or add EarlyStopping(...). Ctrl-C ends "
                 "it, too."

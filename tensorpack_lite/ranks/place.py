@@ -197,9 +197,8 @@ def _read_srun(given: GivenRank, environ: Mapping[str, str]) -> RankPlace:
         _integer(environ, "SLURM_NODEID"),
     )
     nodes = expand_node_list(environ.get("SLURM_STEP_NODELIST", ""))
-    in_blocks = environ.get("SLURM_DISTRIBUTION", "block").startswith(
-        "block"
-    )  # the first node has the first ranks
+    # then the first node has the first ranks
+    in_blocks = environ.get("SLURM_DISTRIBUTION", "block").startswith("block")
     return _make(given, _slurm_job(environ), *nodes)._replace(
         rank_hosts=tuple(n for n, count in zip(nodes, counts) for _ in range(count)) if in_blocks else (),
         local_rank=_integer(environ, "SLURM_LOCALID"),

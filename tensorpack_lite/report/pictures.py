@@ -18,10 +18,8 @@ _MAX_SIDE = 640  # of a logged image; larger ones are scaled down
 _MAX_SAMPLE_SIDE = 160
 _LARGE = 200_000  # bytes
 _JPEG_QUALITY = 85
-_SAMPLE, _LOGGED = (
-    96,
-    160,
-)  # CSS pixels, to which the shorter side of a small picture is enlarged, without smoothing
+# CSS pixels, to which the shorter side of a small picture is enlarged, without smoothing
+_SAMPLE, _LOGGED = 96, 160
 _MAX_SHOWN = 300  # CSS pixels, of the longer side of an enlarged picture
 _MIN_SCALE = 1.5  # pictures that would be enlarged by less are shown as they are
 _PNG_HEADER = 8

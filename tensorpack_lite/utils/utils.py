@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 __all__ = [
+    "ENDLESS",
     "change_env",
     "execute_only_once",
     "fix_rng_seed",
@@ -26,6 +27,9 @@ __all__ = [
     "get_tqdm_kwargs",
     "humanize_time_delta",
 ]
+
+ENDLESS = 99999
+"""The default `max_epoch` of TrainConfig: a training with so many epochs has no end of its own."""
 
 _BAR_FORMAT = "{l_bar}{bar}|{n_fmt}/{total_fmt}[{elapsed}<{remaining},{rate_noinv_fmt}{postfix}]"
 _UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))

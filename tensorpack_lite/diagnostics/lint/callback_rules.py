@@ -171,7 +171,7 @@ def samples_left_out(training: ExaminedTraining) -> Iterator[Remark]:
     for runner in training.runners:
         flow = find_dataflow(runner.input_source)
         for stage in () if flow is None or runner.max_datapoints is not None else walk(flow):
-            if not isinstance(stage, BatchData) or stage.remainder or type(stage) is BatchDataByShape:
+            if not isinstance(stage, BatchData) or isinstance(stage, BatchDataByShape) or stage.remainder:
                 continue
             length = training.length_of(stage.ds) or 0
             left_out = length % stage.batch_size

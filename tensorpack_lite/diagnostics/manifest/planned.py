@@ -10,10 +10,10 @@ from ...callbacks.param.setter import HyperParamSetter, PlannedHyperParamSetter
 from ...loop.callback import Callback
 from ...loop.group import innermost
 from ...loop.state import TrainLoop
+from ...utils.utils import ENDLESS
 
-__all__ = ["ENDLESS", "planned_values"]
+__all__ = ["planned_values"]
 
-ENDLESS = 99_999  # epochs; the default of TrainConfig
 _NUM_POINTS = 500
 
 

@@ -13,12 +13,11 @@ from tabulate import tabulate
 from ...utils.notes import write_note
 from ...utils.own_program import own_program
 from ...utils.own_rank import find_given_rank
-from ...utils.utils import humanize_time_delta
+from ...utils.utils import ENDLESS, humanize_time_delta
 from .request import find_rehearsal, run_rehearsal
 
 __all__ = ["estimate", "rehearse", "rehearse_this_program", "show_results"]
 
-_ENDLESS = 99_999  # epochs
 _NUM_DATAPOINTS = 2  # of a validation
 
 
@@ -146,7 +145,7 @@ def estimate(facts: dict[str, Any]) -> list[str]:
         f"An epoch: {facts['steps_per_epoch']:,} steps of {step:.3g} s and callbacks, about {humanize_time_delta(epoch)}."
     ]
     epochs = facts["epochs"]
-    if epochs < _ENDLESS:
+    if epochs < ENDLESS:
         sentences.append(f"The training: {epochs:,} epochs, about {humanize_time_delta(epochs * epoch)}.")
     sentences.append(f"Memory of this process: {facts['memory'] / 1e6:,.0f} MB at its peak.")
     checkpoint = facts.get("checkpoint")

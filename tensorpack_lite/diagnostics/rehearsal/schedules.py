@@ -18,7 +18,7 @@ from ...loop.callback import Callback
 from ...loop.extension import Extension
 from ...loop.group import innermost
 from ...utils.optional import load_optional
-from ..manifest.planned import ENDLESS
+from ...utils.utils import ENDLESS
 from .request import end_rehearsal
 
 __all__ = ["Plan", "ShowSchedules", "draw_plans", "plan", "show_plans", "sparkline"]
