@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
-from fakes.engines import SCRIPT, assert_equal_trainings, python_command, rank_environment, require
+from fakes.engines import SCRIPT, assert_equal_trainings, python_command, rank_environment, require, run
 from fakes.launching import launch
 from fakes.patience import PATIENCE
 
@@ -52,24 +51,8 @@ def test_a_rank_that_is_killed(slurm, tmp_path):
 def test_open_mpi(launched_horovod, tmp_path):
     """Ranks that Open MPI starts on this machine end with the checkpoint of the local launcher, although Horovod knows no MPI."""
     require("mpirun.openmpi")
-    command = [
-        "mpirun.openmpi",
-        "--allow-run-as-root",
-        "--oversubscribe",
-        "-np",
-        2,
-        sys.executable,
-        "-W",
-        "ignore",
-    ]
-    ended = subprocess.run(
-        [*map(str, [*command, SCRIPT, "horovod", tmp_path, "own"])],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=PATIENCE,
-        env=rank_environment(),
-    )
+    options = ["--allow-run-as-root", "--oversubscribe", "-np", 2]
+    script = [sys.executable, "-W", "ignore", SCRIPT, "horovod", tmp_path, "own"]
+    ended = run(["mpirun.openmpi", *options, *script])
     assert 0 == ended.returncode, ended.stdout
     assert_equal_trainings(launched_horovod, tmp_path, 2)

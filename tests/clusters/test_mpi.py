@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
-from fakes.engines import SCRIPT, assert_equal_trainings, rank_environment, require
+from fakes.engines import SCRIPT, assert_equal_trainings, require, run
 from fakes.launching import TESTS
-from fakes.patience import PATIENCE
 
 OPEN_MPI = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"]
 MPICH = ["mpiexec.mpich"]
-
-
-def run(command, **more):
-    """Run a command until it ends."""
-    return subprocess.run(
-        list(map(str, command)),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=PATIENCE,
-        env=rank_environment(**more),
-    )
 
 
 @pytest.mark.parametrize("size", [2, 3])

@@ -9,7 +9,7 @@ import time
 
 import psutil
 import pytest
-from fakes.engines import NUM_STEPS, SCRIPT, assert_equal_trainings, batches, rank_environment
+from fakes.engines import NUM_STEPS, SCRIPT, assert_equal_trainings, batches, rank_environment, run
 from fakes.patience import PATIENCE
 
 pytest.importorskip("torch", reason="tox -e clusters installs PyTorch")
@@ -22,14 +22,7 @@ TORCHRUN = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run"]
 def test_torchrun_equals_the_launcher(launched, tmp_path, size):
     """Ranks that `torchrun` starts end with the checkpoint of the local launcher, without a change of the script."""
     command = [*TORCHRUN, "--nproc-per-node", size, SCRIPT, "collective", tmp_path, "own"]
-    ended = subprocess.run(
-        list(map(str, command)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=PATIENCE,
-        env=rank_environment(),
-    )
+    ended = run(command)
     assert 0 == ended.returncode, ended.stdout
     assert "started by torchrun" in ended.stdout
     assert_equal_trainings(launched(size), tmp_path, size)

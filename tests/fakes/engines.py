@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 
 import pytest
 from fakes.exact_trainings import compared_rows
 from fakes.launching import TESTS, environment
+from fakes.patience import PATIENCE
 
 SCRIPT = str(TESTS / "fakes" / "exact_ranks.py")
 NUM_STEPS = 30  # of the script
@@ -25,6 +27,19 @@ def rank_environment(**more):
     prefixes = ("SLURM_", "OMPI_", "PMI", "TORCHELASTIC_", "TENSORPACK_RANK", "TF_CONFIG")
     inherited = {k: v for k, v in environment(TIME_LIMIT="600").items() if not k.startswith(prefixes)}
     return {**inherited, **more}
+
+
+def run(command, **more):
+    """Run a command, with these variables besides those of `rank_environment`, until it ends; return the CompletedProcess."""
+    return subprocess.run(
+        list(map(str, command)),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=PATIENCE,
+        env=rank_environment(**more),
+    )
 
 
 def results(directory):
