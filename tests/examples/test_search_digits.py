@@ -52,7 +52,7 @@ def test_pruning(load_example, quiet_again, tmp_path, last, epochs):
     """A trial that is given up ends with its epoch, whose statistics and checkpoint are still written."""
     example, trial = load_example("search_digits.py"), FakeTrial(last)
     args = argparse.Namespace(log_dir=str(tmp_path), seed=0, steps_per_epoch=2, max_epoch=3)
-    error, is_pruned = example.train(trial, args)
+    error, is_pruned = example.run_trial(trial, args)
     assert (last <= 3) == is_pruned
     rows = json.loads((tmp_path / "trial007" / "stats.json").read_text(encoding="utf-8"))
     assert list(range(1, epochs + 1)) == [step for step, _ in trial.reported]
