@@ -21,6 +21,9 @@ Input: "synthetic" is one batch that is already in the graph or on the device. "
 and put into batches by each peer's usual means. Two more inputs are only for ours: "queue" is a batch that is ready in memory, through
 QueueInput; "staged" is the same through StagingInput(QueueInput).
 
+The default session config of ours and raw gives each operation one thread, and runs independent operations in parallel. With
+--threads 0, an operation may use all cores, as in the other peers.
+
 In float32, products on a GPU are exact; with --tf32, TensorFlow and PyTorch round their factors to 10 bits.
 """
 
@@ -216,13 +219,14 @@ PEERS = {"ours": be_ours, "raw": be_raw, "keras": be_keras, "tf_keras": be_tf_ke
 class Case:
     """A network, a batch size, an input and a precision."""
 
-    def __init__(self, work, batch, input, precision="float32", xla=False, tf32=False, pixels=224):
+    def __init__(self, work, batch, input, precision="float32", xla=False, tf32=False, pixels=224, threads=1):
         self.work, self.batch, self.input, self.precision = work, int(batch), input, precision
-        self.xla, self.tf32, self.pixels = bool(xla), bool(tf32), int(pixels)
+        self.xla, self.tf32, self.pixels, self.threads = bool(xla), bool(tf32), int(pixels), int(threads)
 
     def __str__(self):
         more = "" if self.precision == "float32" else f", {self.precision}"
         more += ", TF32" if self.tf32 else ""
+        more += "" if self.threads == 1 else f", --threads {self.threads}"
         return f"{self.work}, batch {self.batch}, {self.input}{more}{', XLA' if self.xla else ''}"
 
     def set_tf32(self):
@@ -233,9 +237,19 @@ class Case:
             tensorflow.config.experimental.enable_tensor_float_32_execution(self.tf32)
 
     def options(self):
-        """Return arguments of TrainConfig that only newer versions have, if they are needed."""
+        """Return the arguments of TrainConfig that a default case does not need."""
         options = {} if self.precision == "float32" else {"precision": self.precision}
+        if self.threads != 1:
+            options["session_config"] = self.session_config()
         return {**options, "xla": True} if self.xla else options
+
+    def session_config(self):
+        """Return the default config, with `threads` for each operation."""
+        from tensorpack_lite.tfutils.common import get_default_sess_config
+
+        config = get_default_sess_config()
+        config.intra_op_parallelism_threads = self.threads
+        return config
 
     def raw_functions(self):
         """Return the functions that build the cost and the optimizer of the raw loop, as a trainer with `options` does."""
@@ -257,7 +271,7 @@ class Case:
         """Return a session with the config and the environment variables of ours, and initialized variables."""
         from tensorpack_lite.tfutils.sesscreate import NewSessionCreator
 
-        creator = NewSessionCreator()
+        creator = NewSessionCreator(config=self.session_config())
         if self.xla:
             from tensorpack_lite.tfutils.xla import keep_for_xla
 
@@ -327,6 +341,9 @@ def main(argv=None):
     )
     parser.add_argument("--tf32", action="store_true", help="allow TF32 on a GPU")
     parser.add_argument("--xla", action="store_true", help="compile ours, raw and Keras")
+    parser.add_argument(
+        "--threads", type=int, default=1, help="threads of an operation of ours and raw; 0: all"
+    )
     parser.add_argument("--pixels", type=int, default=224, help="height and width of resnet50's images")
     parser.add_argument("--peers", nargs="+", default=available_peers(), choices=list(PEERS))
     parser.add_argument("--rounds", type=int, default=3, help="how often the processes are started")
@@ -343,7 +360,7 @@ def main(argv=None):
     print(f"| case | ours, us a step | {' | '.join(f'{name} / ours' for name in peers[1:])} |")
     print("| --- " * (len(peers) + 1) + "|")
     for work, batch, input in itertools.product(args.works, args.batches, args.input):
-        case = Case(work, batch, input, args.precision, args.xla, args.tf32, args.pixels)
+        case = Case(work, batch, input, args.precision, args.xla, args.tf32, args.pixels, args.threads)
         found = results[str(case)] = compare({name: (name, case) for name in peers}, args.rounds, args.blocks)
         cells = ["{:.2f} ({:.2f} to {:.2f})".format(*found[name]["ratio"]) for name in peers[1:]]
         print(f"| {case} | {found['ours']['us']:,.0f} | {' | '.join(cells)} |", flush=True)

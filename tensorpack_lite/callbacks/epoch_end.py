@@ -1,4 +1,4 @@
-"""The state of a training at the end of an epoch, in a file beside the checkpoint that was saved in this epoch."""
+"""The state of a training at the end of an epoch, in a file next to the checkpoint that was saved in this epoch."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class EpochEnd:
         if variables is None:
             _log(f"Callbacks have changed {', '.join(changed)} after {name} was saved.")
             return
-        end = copy.deepcopy(EndState(state, variables))  # the callbacks go on before a thread writes it
+        end = copy.deepcopy(EndState(state, variables))  # the callbacks continue before a thread writes it
 
         def write() -> None:
             try:
@@ -115,7 +115,7 @@ class EpochEnd:
         self._background.follow(write)
 
     def _fetch(self, names: Sequence[str]) -> dict[str, np.ndarray] | None:
-        """Return the values of variables, or None if they are no numbers or do not fit into the file."""
+        """Return the values of variables, or None if they are not numbers or do not fit into the file."""
         variables = {name: self._variables[name] for name in names}
         num_bytes = sum(_static_bytes(one) for one in variables.values())
         if num_bytes > _MAX_BYTES or not all(_is_number(one.dtype.base_dtype) for one in variables.values()):

@@ -34,7 +34,7 @@ class InputFlow:
 
     Attributes:
         converter: the converter of the datapoints; None if they do not pass through Python.
-        threads: meters of the input's own threads, from the graph to the data; None if nobody can see where it waits.
+        threads: meters of the input's own threads, from the graph to the data; None if it is unknown where it waits.
         no_position: why the data cannot return to a position; "" if there is nothing to return to. None: it can, or nothing is
             known.
         is_staged: whether datapoints wait in a staging area after they were taken. They are counted when they are removed, so

@@ -266,7 +266,7 @@ class RankChannel:
         Set how this rank answers the question where it is.
 
         Args:
-            describe: returns a paragraph for the log of the chief; called in a thread of its own. None: `where` in words.
+            describe: returns a paragraph for the log of the chief; called in a separate thread. None: `where` in words.
         """
         self._describe = describe
 

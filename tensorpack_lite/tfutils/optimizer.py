@@ -1,7 +1,7 @@
 """
 Optimizers, and wrappers that process or accumulate gradients, or change variables after the update.
 
-The larger classes are defined in modules of their own; scripts find all of them here.
+The larger classes are defined in separate modules; scripts find all of them here.
 """
 
 from __future__ import annotations

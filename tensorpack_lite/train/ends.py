@@ -23,7 +23,7 @@ def log_epoch(loop: TrainLoop, seconds: float) -> None:
 
 
 def end_epoch(callbacks: Callbacks) -> None:
-    """Record the end of an epoch, all of whose callbacks have been called, beside the checkpoints that were saved in it."""
+    """Record the end of an epoch, all of whose callbacks have been called, next to the checkpoints that were saved in it."""
     for saver in find_savers(callbacks):
         saver.epoch_end.end()
 

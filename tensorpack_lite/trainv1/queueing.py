@@ -19,7 +19,7 @@ __all__ = ["EnqueueThread", "QueueInput"]
 
 class QueueInput(queueing.QueueInput):
     """
-    QueueInput whose subclass may have a `_setup` of its own, which creates `queue` and `thread`.
+    QueueInput whose subclass may override `_setup` with one that creates `queue` and `thread`.
 
     New code overrides nothing: it passes a queue to QueueInput.
     """

@@ -81,7 +81,7 @@ def graph_memoized(func: Func) -> Func:
         from ..compat import tfv1
 
         # Stored in the graph: in a dictionary from graphs to results, even with weak keys, the results would keep their
-        # graph alive. Collections whose key is no string are not exported. The graph of a branch or a loop begins with a copy
+        # graph alive. Collections whose key is not a string are not exported. The graph of a branch or a loop begins with a copy
         # of the collections around it, so each entry has its graph.
         graph = tfv1.get_default_graph()
         stored = graph.get_collection_ref(_RESULTS)

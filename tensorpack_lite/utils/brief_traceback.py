@@ -1,7 +1,7 @@
 """
 Tracebacks without the frames of this library, of TensorFlow and of Python's standard library.
 
-What remains are the frames of the user and of other packages, and the innermost frame, where the error was raised. If the
+The frames that remain are those of the user and of other packages, and the innermost frame, where the error was raised. If the
 environment variable TENSORPACK_LITE_FULL_TRACEBACK is set, nothing is left out.
 """
 

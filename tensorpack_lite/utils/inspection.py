@@ -52,7 +52,7 @@ def is_installed(path: str) -> bool:
 
 def origin(module: object) -> str:
     """
-    Return who has written a module.
+    Return the author of a module.
 
     Args:
         module: its name, from the `__module__` of a class or function.

@@ -38,7 +38,7 @@ _NUM_CHARS_SAMPLED = 256  # of each string in an array
 
 def checksum(array: np.ndarray) -> str:
     """Return the dtype, the shape, and the CRC-32 of all elements or, of a large array, of about 4096 of them."""
-    plain = np.ndarray.view(array, np.ndarray)  # a subclass may have methods of its own
+    plain = np.ndarray.view(array, np.ndarray)  # a subclass may have other methods
     flat = plain.flat[:: max(1, plain.size // _NUM_SAMPLED) | 1]
     content = repr(list(map(_sample, flat.tolist()))).encode() if plain.dtype.hasobject else flat.tobytes()
     return f"{plain.dtype} {plain.shape} {zlib.crc32(content):08x}"

@@ -40,7 +40,7 @@ def at_error(handler: Callable[..., None]) -> Callable[[], None]:
 
 
 class _Chain:
-    """The hook. There is a second one only if the script has replaced the first by a hook of its own."""
+    """The hook. There is a second one only if the script has replaced the first by another hook."""
 
     def __init__(self, previous: Any) -> None:
         self._previous = previous

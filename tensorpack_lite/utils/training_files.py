@@ -79,7 +79,7 @@ _SEVERAL = (
     + rb'(?:, )?)*\](?:, "unlisted": \[[\d, ]*\])?\}\Z'
 )
 _RECORD_NAME = r"\.(.+)\.json\.tmp|(.+)\.json"
-# The records of MinSaver, MaxSaver and TopKSaver: what follows the record's name in the names of the copies beside it.
+# The records of MinSaver, MaxSaver and TopKSaver: what follows the record's name in the names of the copies next to it.
 _RECORDS = {_kind(_RECORD_NAME, _ONE): "", _kind(_RECORD_NAME, _SEVERAL): r"-\d+"}
 _STEP_FILES = (
     _kind(r"batch\.npz"),

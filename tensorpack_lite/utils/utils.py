@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 ENDLESS = 99999
-"""The default `max_epoch` of TrainConfig: a training with so many epochs has no end of its own."""
+"""The default `max_epoch` of TrainConfig: a training with so many epochs does not end by itself."""
 
 _BAR_FORMAT = "{l_bar}{bar}|{n_fmt}/{total_fmt}[{elapsed}<{remaining},{rate_noinv_fmt}{postfix}]"
 _UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))

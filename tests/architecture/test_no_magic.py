@@ -17,7 +17,7 @@ ALLOWED = {
         "utils/script_end.py",
         "excepthook",
         "sys.excepthook",
-    ): "only the end of the script knows that nothing has caught an error; all that is done then is added here",
+    ): "only the end of the script knows that nothing has caught an error; everything that is done then is added here",
     (
         "utils/errors.py",
         "foreign attribute",

@@ -174,7 +174,7 @@ class TestDouble:
 
     @pytest.mark.parametrize(("limit", "num"), [(299, 2), (300, 3), (199, 1), (200, 2)])
     def test_the_estimated_peak(self, limit, num):
-        """What the steps added counts twice: 100 + 2 * 50 with the first batch, 100 + 2 * 100 with the second one."""
+        """Memory that the steps added counts twice: 100 + 2 * 50 with the first batch, 100 + 2 * 100 with the second one."""
         search = _search(100, 200, 400, limit=limit)
         assert num == len(search.tried)
         assert 8 * 2 ** (num - 1) == search.best.batch

@@ -45,7 +45,7 @@ def launched(tmp_path_factory):
 
 @pytest.fixture
 def free_port():
-    """A port of the loopback interface that nobody uses."""
+    """A free port of the loopback interface."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

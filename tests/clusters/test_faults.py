@@ -201,4 +201,4 @@ def test_strangers(machines, tmp_path):
     codes, outputs = ranks.wait()
     assert [0, 0] == codes, outputs
     assert "knocked" in before.stdout
-    assert "knocked 0 10000" in after.stdout  # nobody listens any more
+    assert "knocked 0 10000" in after.stdout  # no process listens any more

@@ -104,7 +104,7 @@ def tensorflows_logger():
     [("NOTSET", "ERROR"), ("INFO", "INFO"), ("DEBUG", "DEBUG"), ("CRITICAL", "CRITICAL")],
 )
 def test_levels(tensorflows_logger, level, expected):
-    """Only a level that nobody has set is changed."""
+    """Only a level that was not set is changed."""
     tensorflows_logger.setLevel(level)
     silence_python_log()
     assert expected == logging.getLevelName(tensorflows_logger.level)

@@ -19,7 +19,7 @@ from tensorpack_lite.utils.old_names_table import KEPT_NAMES, OLD_NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "tensorpack_lite").rglob("*.py"))
-# tables of names that do not exist, with tests of their own
+# tables of names that do not exist, with their own tests
 OLD = (
     "tensorpack_lite/tf1/contrib/_replacements.py",
     "tensorpack_lite/tf1/removed/",

@@ -1,4 +1,4 @@
-"""What the tests of all engines share: the script, its output, and comparisons with the local launcher."""
+"""Shared by the tests of all engines: the script, its output, and comparisons with the local launcher."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _NETWORK, _NETWORK6 = "10.88.0", "fd00:88::"
 
 class Machine:
     """
-    A machine of the test's network. It ends with the test, and all that it has started ends with it.
+    A machine of the test's network. It ends with the test, and everything that it has started ends with it.
 
     Attributes:
         name: its host name, which all machines of the network know.
@@ -34,7 +34,7 @@ class Machine:
         self.name, self.number, self.hosts = name, number, hosts
         self.address, self.address6 = f"{_NETWORK}.{number}", f"{_NETWORK6}{number:x}"
         self._started: list[subprocess.Popen] = []
-        # A mount namespace of its own, for /etc/hosts. Files are shared otherwise, like a cluster's file system.
+        # A separate mount namespace, for /etc/hosts. Files are shared otherwise, like a cluster's file system.
         keep = f"mount --bind {hosts} /etc/hosts && hostname {name} && echo ready && exec sleep infinity >&-"
         self._keeper = subprocess.Popen(
             ["unshare", "--net", "--uts", "--mount", "sh", "-c", keep],

@@ -7,7 +7,7 @@ Script with worker processes that gets Ctrl-C, with options in `options.json`.
 - `group`: whether the signal goes to all processes, as from a terminal, or only to this one.
 - `busy`: whether the workers are in a call that holds the interpreter's lock for seconds.
 
-The script has a session of its own.
+The script has its own session.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ class TestQueueWaits:
         assert [60] == waited(waits, (100, 200, source.taking))
 
     def test_what_came_before_does_not_count(self, make):
-        """What was taken before the measurement begins, by whatever run, is not counted."""
+        """Datapoints that any run took before the measurement begins are not counted."""
         source = make()
         source.enqueue(30)
         source.take(28)

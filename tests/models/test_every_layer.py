@@ -145,7 +145,7 @@ def test_a_replaced_get_variable(sess, monkeypatch, layer, module):
     """
     Scripts replace `tf.get_variable` by a function with the parameters `name`, `shape` and `**kwargs`, e.g. to quantize.
 
-    What they call `tf` is `tensorflow` or `tensorflow.compat.v1`, which are two modules on TensorFlow 1.15, too.
+    The name `tf` in them means `tensorflow` or `tensorflow.compat.v1`, which are two modules on TensorFlow 1.15, too.
     """
     get_variable = tf.get_variable
     seen = []

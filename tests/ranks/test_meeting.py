@@ -300,7 +300,7 @@ class TestMachines:
         [
             # rank 0 and 1 on one machine, whose name is 127.0.1.1 there; rank 2 elsewhere
             ([("127.0.0.1", "127.0.0.1"), ("127.0.0.1", "127.0.1.1"), ("10.0.0.2", "10.0.0.1")], ["10.0.0.1", "10.0.0.1", "10.0.0.2"]),
-            # rank 1 reaches the hub by an address of its own machine
+            # rank 1 reaches the hub by an address of rank 1's machine
             ([("127.0.0.1", "127.0.0.1"), ("10.0.0.1", "10.0.0.1"), ("10.0.0.2", "10.0.0.1")], ["10.0.0.1", "10.0.0.1", "10.0.0.2"]),
             ([("::1", "::1"), ("fd00::2", "fd00::1"), ("fd00::3", "fd00::1")], ["fd00::1", "fd00::2", "fd00::3"]),
             ([("127.0.0.1", "127.0.0.1"), ("::ffff:10.0.0.2", "::ffff:10.0.0.1")], ["10.0.0.1", "10.0.0.2"]),
@@ -347,6 +347,6 @@ class TestHeldPorts:
                 hold_port([first, second])
 
     def test_a_server_that_cannot_be_reached(self):
-        """A server that nobody has started is an OSError after the time limit."""
+        """A server that was not started is an OSError after the time limit."""
         with pytest.raises(ConnectionRefusedError):
             reach(("127.0.0.1", free_ports(1)[0]), 0.1)

@@ -86,7 +86,7 @@ class TestLaunchers:
         assert ("127.0.0.1", (2222,)) == (given.host, given.ports)
 
     def test_several_nodes(self):
-        """The number of tasks on a node of a SLURM step is that of its own node."""
+        """The number of tasks on a node of a SLURM step is that of this node."""
         step = {"SLURM_STEP_NUM_TASKS": "5", "SLURM_STEP_TASKS_PER_NODE": "2(x2),1"}
         places = [
             find_place({**recorded("srun-1"), **step, "SLURM_NODEID": str(node)}).local_size

@@ -110,7 +110,7 @@ def test_without_a_graph_of_its_own(wrap):
     """In the default graph, which no `as_default` has entered, the slots of the wrapped optimizer are created in that graph."""
     results = []
 
-    def train():  # in another thread, because a test runs in a graph of its own
+    def train():  # in another thread, because a test runs in its own graph
         w = tf.get_variable("w", initializer=1.0, use_resource=True)
         step = wrap(tf.train.MomentumOptimizer(0.25, 0.9)).minimize(w * 2)
         with tf.Session() as sess:

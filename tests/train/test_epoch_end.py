@@ -235,7 +235,7 @@ class TestVariables:
             assert "/job:ps/task:1/device:CPU:0" == checksum.device
 
     def test_other_saved_objects(self, log_dir):
-        """If a checkpoint has objects that are no variables, such a file is not written."""
+        """If a checkpoint has objects that are not variables, such a file is not written."""
         with tf.Graph().as_default():
             tf.lookup.experimental.DenseHashTable(tf.int64, tf.int64, -1, -1, -2)
             keys = [tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.SAVEABLE_OBJECTS]
@@ -272,7 +272,7 @@ class TestState:
         assert ["before", "after"] == states["Remember"]["items"]
 
     def test_that_does_not_fit(self, log_dir, log_lines, monkeypatch):
-        """If the state and the changed variables together are too large for a file, training goes on without the file."""
+        """If the state and the changed variables together are too large for a file, training continues without the file."""
         monkeypatch.setattr(packed_state, "MAX_STATE_BYTES", 300_000)
         trainer = train([ModelSaver(), Change()], 2, 3, (), (80_000,))
         assert 6 == trainer.global_step

@@ -268,7 +268,7 @@ class TestGraphMemoized:
         assert second.graph is graph
 
     def test_branches_are_separate(self, constant, sess):
-        """The graph of a branch, which inherits the collections around it, has results of its own."""
+        """The graph of a branch, which inherits the collections around it, has its own results."""
         outer = constant(1.0)
 
         def branch():

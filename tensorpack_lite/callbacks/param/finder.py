@@ -1,4 +1,4 @@
-"""Callback that looks for a learning rate, by a few steps with growing rates, before training goes on unchanged."""
+"""Callback that looks for a learning rate, by a few steps with growing rates, before training continues unchanged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DIVERGED = 4.0  # times the lowest cost
 class LearningRateFinder(Callback):
     """
     Callback that proposes a learning rate after the first step of training, by `num_steps` more steps with rates that grow
-    exponentially from `lowest` to `highest`. All variables are then put back, and training goes on with its own rate.
+    exponentially from `lowest` to `highest`. All variables are then put back, and training continues with its own rate.
 
     The proposal, which is logged, is the rate at which the smoothed cost falls fastest. The steps end early when the
     cost is above the first one and 4 times its minimum, if this process trains alone. The costs are drawn in a picture, if matplotlib is

@@ -1,7 +1,7 @@
 """
 Program that tries the GPUs with TensorFlow, and prints the result as JSON: `python -m tensorpack_lite.diagnostics.gpu.probe`.
 
-It is a process of its own, because a library that does not fit may crash it, and because TensorFlow's log, which the caller
+It is a separate process, because a library that does not fit may crash it, and because TensorFlow's log, which the caller
 reads from stderr, cannot be turned on later.
 """
 

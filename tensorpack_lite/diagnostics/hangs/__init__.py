@@ -1,5 +1,5 @@
 """
-Hangs: a thread that notices that a training does not move, and says who waits for whom.
+Hangs: a thread that notices when a training does not move, and reports what each thread waits for.
 
 **In:** a trainer, the stacks of its threads and workers, and the records of its pipeline.
 **Out:** a report in the log and in `hang-<date>.txt`; answers to `tensorpack-lite where`.

@@ -1,5 +1,5 @@
 """
-The export of a script in a rehearsal: after the short training, the script goes on until its exports are done.
+The export of a script in a rehearsal: after the short training, the script continues until its exports are done.
 
 In:  the calls of `ModelExporter` in the files of the script.
 Out: exports in a temporary directory, and the seconds that each of them took.

@@ -1,7 +1,7 @@
 """
 A batch size for a script: its batch is doubled until memory or the gain ends.
 
-In:  a script, which runs in a process of its own for each batch.
+In:  a script, which runs in a separate process for each batch.
 Out: a table, a proposal, and what it means for the learning rate.
 """
 

@@ -67,7 +67,7 @@ class ShortTraining(Extension):
         """
         Shorten the training, and write the results after it.
 
-        If the script exports its model, it goes on after its last training of the rehearsal.
+        If the script exports its model, it continues after its last training of the rehearsal.
 
         Raises:
             SystemExit: after a training without an error.

@@ -176,7 +176,7 @@ def _judge_fed(waiting: float, total: float) -> Verdict:
     gain = total / max(waiting, total - waiting)
     text = (
         f"training waits for data {waiting / total:.0%} of the time, because FeedInput reads it in the training thread. "
-        f"QueueInput reads ahead in a thread of its own: up to {gain:.2g}x."
+        f"QueueInput reads ahead in another thread: up to {gain:.2g}x."
     )
     return Verdict("FeedInput", text, shows_stages=True)
 
