@@ -124,7 +124,9 @@ def search(args) -> None:
     print(f"{states.count('COMPLETE')} trials are complete, {states.count('PRUNED')} pruned.")
     print(f"The best is trial {best.number}, with an error of {best.value:.4f}: {best.params}")
     print(f"Compare them: tensorpack-lite report {args.log_dir}/* -o report.html")
-    print(f"See the differences: tensorpack-lite diff {args.log_dir}/trial000 {args.log_dir}/trial{best.number:03}")
+    print(
+        f"See the differences: tensorpack-lite diff {args.log_dir}/trial000 {args.log_dir}/trial{best.number:03}"
+    )
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import ast
 import builtins
 import importlib
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from tensorpack_lite.compat import tfv1
 from tensorpack_lite.utils.old_names_table import KEPT_NAMES, OLD_NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
+# the attribute of a syntax tree's node with the value of a text
+TEXT = "value" if sys.version_info >= (3, 8) else "s"
 FILES = sorted((ROOT / "tensorpack_lite").rglob("*.py"))
 # tables of names that do not exist, with their own tests
 OLD = (
@@ -181,11 +184,10 @@ def texts_in(file: Path) -> list:
     found = []
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.JoinedStr):
-            parts = [getattr(part, "value", None) for part in node.values]
-            parts = [getattr(part, "value", getattr(part, "s", part)) for part in parts]
+            parts = [getattr(part, TEXT, None) for part in node.values]
             found.append((node.lineno, "".join(part if isinstance(part, str) else "{}" for part in parts)))
         else:
-            text = getattr(node, "value", getattr(node, "s", None))
+            text = getattr(node, TEXT, None)
             if isinstance(text, str):
                 found.append((node.lineno, text))
     return [(line, text) for line, text in found if " " in text.strip()]

@@ -8,6 +8,7 @@ it meant otherwise. Statements keep their line numbers.
 from __future__ import annotations
 
 import ast
+import sys
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -22,6 +23,8 @@ __all__ = ["Use", "bound_names", "changed_code", "rewrite"]
 _NAME_ERRORS = frozenset({"BaseException", "Exception", "NameError"})
 _LIST_METHODS = frozenset({"append", "extend", "insert", "remove", "reverse", "sort"})
 _PREFIX = "_tensorpack_lite_"
+# the attribute of a syntax tree's node with the value of a text
+_TEXT = "value" if sys.version_info >= (3, 8) else "s"
 _HELPERS = {
     "python_2_classes": ["compared"],
     "helpers": ["attribute", "call", "listed"],
@@ -244,7 +247,7 @@ def _find_argument(node: ast.Call) -> Use | None:
         if is_method == (name == "sort") and isinstance(node.args[-1], (ast.Attribute, ast.Lambda, ast.Name)):
             return Use(node.lineno, "argument", f"{name}(cmp)")
     modes = [*node.args[1:2], *[keyword.value for keyword in node.keywords if keyword.arg == "mode"]]
-    mode = getattr(modes[0], "value", getattr(modes[0], "s", None)) if modes else None
+    mode = getattr(modes[0], _TEXT, None) if modes else None
     if name == "open" and isinstance(mode, str) and "U" in mode:
         return Use(node.lineno, "mode", f'open(..., "{mode}")')
     has_mode = len(node.args) != 1 or any(keyword.arg in ("mode", None) for keyword in node.keywords)
