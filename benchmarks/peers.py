@@ -237,14 +237,16 @@ class Case:
             tensorflow.config.experimental.enable_tensor_float_32_execution(self.tf32)
 
     def options(self):
-        """Return the arguments of TrainConfig that a default case does not need."""
-        options = {} if self.precision == "float32" else {"precision": self.precision}
-        if self.threads != 1:
-            options["session_config"] = self.session_config()
+        """Return the arguments of TrainConfig; those that only newer versions have, if they are needed."""
+        options = {"session_config": self.session_config()}
+        if self.precision != "float32":
+            options["precision"] = self.precision
         return {**options, "xla": True} if self.xla else options
 
     def session_config(self):
-        """Return the default config, with `threads` for each operation."""
+        """Return a config with `threads` for each operation; None, the default config, for one thread."""
+        if self.threads == 1:
+            return None
         from tensorpack_lite.tfutils.common import get_default_sess_config
 
         config = get_default_sess_config()
