@@ -123,3 +123,18 @@ def test_the_raw_loop_has_the_same_precision(proof, arguments, dtype):
     assert {"Conv2D", "Conv2DBackpropFilter", "Conv2DBackpropInput"} == {op.type for op in convolutions}
     assert {dtype} == {op.outputs[0].dtype for op in convolutions}
     assert {case.xla} == {"_XlaCompile" in op.node_def.attr for op in convolutions}
+
+
+@pytest.mark.parametrize("threads", [0, 1, 2])
+def test_the_raw_loop_has_the_same_threads(proof, threads):
+    """Ours and the raw loop give an operation as many threads; one is the default of the library."""
+    import peers
+
+    from tensorpack_lite.tfutils.sesscreate import NewSessionCreator
+
+    case = peers.Case("linear", 4, "synthetic", threads=threads)
+    config = case.options()["session_config"]
+    assert (threads == 1) == (config is None)
+    assert threads == NewSessionCreator(config=config).config.intra_op_parallelism_threads
+    with case.raw_session() as session:
+        assert threads == session._config.intra_op_parallelism_threads
