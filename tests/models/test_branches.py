@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 import numpy as np
 import pytest
 
@@ -65,6 +67,31 @@ def update_all(sess, output):
     callback = RunUpdateOps()
     updates = callback._group_updates()
     return sess.run([output, updates])[0]
+
+
+def normalize(x):
+    return BatchNorm("bn", x)
+
+
+def project(x):
+    return FullyConnected("fc", x, 2)
+
+
+@pytest.mark.parametrize("layer", [normalize, project])
+def test_autograph_does_not_convert_a_layer(control_flow, layer):
+    """`tf.map_fn` lets AutoGraph convert the user's function, which takes seconds for the functions of a layer."""
+    files = set()
+
+    def getter(get, *args, **kwargs):
+        around = traceback.extract_stack()
+        called = [frame.name for frame in around].index("layer")  # what a layer of ours is called with, in registry.py
+        files.update(frame.filename for frame in around[called:])
+        return get(*args, **kwargs)
+
+    with TowerContext("", is_training=True), tf.variable_scope("", custom_getter=getter):
+        in_map(layer, tf.constant(X))
+    assert files
+    assert not [name for name in files if "autograph_generated" in name]
 
 
 @everywhere
