@@ -28,6 +28,7 @@ def run(code: str) -> str:
     return done.stdout.decode().strip()
 
 
+@pytest.mark.slow
 def test_a_dataflow_runs():
     """The star import provides DataFlows, and they yield datapoints."""
     code = """
@@ -39,6 +40,7 @@ print([list(batch[0]) for batch in flow] == [[1, 2], [3, 4]])
     assert "True" == run(code)
 
 
+@pytest.mark.slow
 def test_the_facade_offers_utils_and_dataflow_only():
     """`__all__` has no name that needs TensorFlow."""
     code = """

@@ -65,6 +65,7 @@ def delete(directory):
     return os.listdir(directory)
 
 
+@pytest.mark.slow
 def test_files_of_callbacks(log_dir):
     """The files of savers, monitors, dumps and of two resumed trainings."""
 

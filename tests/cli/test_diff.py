@@ -482,6 +482,7 @@ class Optimized(Layers):
         return type(self).make(rate)
 
 
+@pytest.mark.slow
 def test_another_optimizer(diff, tmp_path, monkeypatch):
     """Another optimizer is named first, then the line of code, and not the variables that the optimizer creates."""
     one = train(tmp_path / "a", model=Optimized(), callbacks=[ModelSaver()])

@@ -42,6 +42,7 @@ class TestDataFromTFDataset:
                 assert (graph, session) == (tf.get_default_graph(), tf.get_default_session())
             assert [] == graph.get_operations()
 
+    @pytest.mark.slow
     def test_resume(self):
         """A pass is replayed after a cut, exactly if the order is fixed."""
         check_cuts(lambda: DataFromTFDataset(pairs), num=12)

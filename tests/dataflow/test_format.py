@@ -143,6 +143,7 @@ class TestLMDBData:
         with pytest.raises(RuntimeError, match="is already being iterated"):
             next(iter(flow))
 
+    @pytest.mark.slow
     @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts open files as Linux shows them")
     def test_the_file_is_closed(self, make):
         """The file is closed when the last DataFlow that reads it is deleted."""

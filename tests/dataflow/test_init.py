@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tensorpack_lite import dataflow
 from tensorpack_lite.dataflow import common
 
@@ -19,6 +21,7 @@ def test_the_address_has_the_same_objects():
     assert [] == [name for name in common.__all__ if getattr(common, name) is not getattr(dataflow, name)]
 
 
+@pytest.mark.slow
 def test_importing_it_loads_nothing_large():
     """Importing the package does not import TensorFlow, scikit-learn, SciPy, OpenCV or ZMQ."""
     code = (

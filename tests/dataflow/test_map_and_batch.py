@@ -89,6 +89,7 @@ class TestDropping:
         with pytest.raises(RuntimeError, match="in map_func nothing.*nothing returned None for a whole pass"):
             next(iter(ready(Numbers(), num_proc, nothing, 4)))
 
+    @pytest.mark.slow
     def test_one_datapoint_of_a_pass_is_enough(self):
         """No error is raised if a single worker keeps one datapoint of a pass."""
         flow = ready(Numbers(), 2, keep_five, 4)

@@ -102,6 +102,7 @@ class TestMapping:
 
 
 class TestErrors:
+    @pytest.mark.slow
     @pytest.mark.parametrize("strict", [False, True])
     @pytest.mark.parametrize("num_thread", [1, 3])
     def test_it_names_the_stage_and_the_thread(self, strict, num_thread):

@@ -404,6 +404,7 @@ class TestRules:
         list(again)
         assert before == text(state)
 
+    @pytest.mark.slow
     def test_a_stage_is_deleted_at_once(self):
         """A recorded stage has no reference cycle, so deleting it stops its workers."""
         import gc

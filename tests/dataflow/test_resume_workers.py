@@ -94,11 +94,13 @@ class TestMaps:
         flow = stage(DataFromList([[k] for k in range(60)], shuffle=False), 4, add_100, buffer_size=20)
         assert [f"[{k + 100}]" for k in range(60)] == events_of(flow, 60)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("stage", MAPS)
     def test_dropped_datapoints(self, stage, snapshots_often):
         """Results of None count as given out, and are not mapped again."""
         check_cuts(lambda: stage(shuffled(), 3, drop_some, buffer_size=4), 25, [0, 1, 7, 8, 9, 20])
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("strict", [False, True])
     def test_other_number_of_workers_and_buffer(self, strict, snapshots_often):
         """The number of workers and the buffer may change between saving and restoring."""
@@ -157,6 +159,7 @@ class TestMaps:
         flow = MultiProcessMapData(DataFromList(datapoints, shuffle=False), 2, repr_of, buffer_size=6)
         assert [text([repr(one)]) for one in datapoints] == [text(json.loads(e)) for e in events_of(flow, 20)]
 
+    @pytest.mark.slow
     def test_again_and_again(self, snapshots_often):
         """A map may be cut and restored many times."""
         check_chain(lambda: MultiProcessMapData(shuffled(), 2, Draws(), buffer_size=4), 30, [3, 1, 0 + 7, 2])
@@ -355,6 +358,7 @@ def make_pipeline():
 
 
 class TestTogether:
+    @pytest.mark.slow
     def test_pipeline(self, start_method):
         """A pipeline of runners, maps, shuffles and batches is cut and restored with both start methods."""
         check_cuts(make_pipeline, 14, [0, 6, 7])

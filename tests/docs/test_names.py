@@ -221,6 +221,7 @@ def test_classes_in_pages_are_public(library):
     assert [] == missing
 
 
+@pytest.mark.slow
 def test_classes_in_docstrings_and_messages_exist(library, texts):
     """Each CamelCase name in a docstring or a message of the library is defined somewhere in the library."""
     missing = []

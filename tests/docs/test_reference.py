@@ -6,6 +6,8 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -49,6 +51,7 @@ def needs_docstring(part) -> bool:
     return not is_setter and not ast.get_docstring(part)
 
 
+@pytest.mark.slow
 def test_every_public_module_is_in_the_reference():
     """Each public module has an `automodule` directive in docs/reference/."""
     pages = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "docs" / "reference").glob("*.md"))
@@ -57,6 +60,7 @@ def test_every_public_module_is_in_the_reference():
     assert [] == missing, f"Add them to docs/reference/: {', '.join(missing)}"
 
 
+@pytest.mark.slow
 def test_every_public_name_is_documented():
     """Each public name has a docstring; Sphinx silently omits names without one."""
     missing = [

@@ -74,6 +74,7 @@ def test_padding(strips):
     assert [[5, -1], [6, 7]] == label.tolist()
 
 
+@pytest.mark.slow
 def test_errors_are_edit_distances(example):
     """A model with random weights makes no error if the labels are what it reads, and one per inserted label."""
     inputs, outputs = ["frames", "length"], ["read"]

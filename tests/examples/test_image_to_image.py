@@ -88,6 +88,7 @@ class TestData:
         np.testing.assert_array_equal(np.broadcast_to([255, 0, 0], [64, 64, 3]), labels)
         np.testing.assert_array_equal(np.broadcast_to([0, 0, 255], [64, 64, 3]), photo)
 
+    @pytest.mark.slow
     def test_unpaired_images(self, cyclegan):
         """No training image of one kind has its partner in the other kind; each pass has independent orders."""
         images, test = cyclegan.get_data("digits")

@@ -49,6 +49,7 @@ class Watch(Callback):
         self.values.append(self.trainer.sess.run(self.tensors))
 
 
+@pytest.mark.slow
 def test_queue_and_momentum(example, monkeypatch):
     """The newest keys are at the front of the queue, and the oldest ones leave; the key network follows slowly."""
     monkeypatch.setattr(example, "BATCH", 4)
@@ -78,6 +79,7 @@ def test_queue_and_momentum(example, monkeypatch):
     assert np.abs(queues[4][:4] - queues[3][:4]).max() > 0
 
 
+@pytest.mark.slow
 def test_views(example):
     """A batch has two different views of each image, and its label."""
     images = np.random.RandomState(0).rand(5, 16, 16, 1).astype("float32")

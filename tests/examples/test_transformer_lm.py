@@ -52,6 +52,7 @@ def no_past(example, batch=2):
 
 
 class TestAttention:
+    @pytest.mark.slow
     def test_the_cache_does_not_change_the_logits(self, example, predict):
         """A text in one call, in pieces, and character by character gives the same logits and the same cache."""
         text = np.random.RandomState(0).randint(11, size=[2, 12]).astype("int32")

@@ -63,6 +63,7 @@ INPUTS = {
 
 
 class TestTraining:
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", list(INPUTS))
     def test_continues_after_the_last_used_datapoint(self, kind):
         """After each number of steps, also at the end of a pass, the resumed input gives what the other one gives."""

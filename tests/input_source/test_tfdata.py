@@ -223,6 +223,7 @@ def test_requests_after_the_end_of_training():
                 session.run(tensors)
 
 
+@pytest.mark.slow
 def test_the_end_of_training_while_the_dataflow_waits():
     """The end of training ends a run that waits for a DataFlow, so the session can be closed."""
     waits, may_end = threading.Event(), threading.Event()

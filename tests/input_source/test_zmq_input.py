@@ -60,6 +60,7 @@ def train(source):
 THREE = [np.full([4], 3, "float32")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bind", [True, False])
 def test_trains_on_what_is_sent(address, send, bind):
     """Training works whichever side binds."""

@@ -36,6 +36,7 @@ class Weights(Callback):
         return self.trainer.sess.run({var.op.name: var for var in tf.global_variables()})
 
 
+@pytest.mark.slow
 def test_nothing_changes_without_it():
     """The graph of a training without the arguments equals that with their defaults, and has no 16 bits and no cluster."""
     graphs = []

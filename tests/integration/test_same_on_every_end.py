@@ -21,6 +21,7 @@ DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
 TOLERANCE = 1e-5
 
 
+@pytest.mark.slow
 def test_same_names(tmp_path):
     """Variable names, checkpoint keys, keys of stats.json and the order of callbacks do not depend on TensorFlow."""
     from fakes.small_convnet import train
@@ -45,6 +46,7 @@ def test_files_are_of_different_trainings():
     assert all(np.std(output) > 0.01 for output in outputs)
 
 
+@pytest.mark.slow
 def test_same_weights_again(tmp_path):
     """The same seed gives bitwise equal weights."""
     from fakes.small_convnet import train

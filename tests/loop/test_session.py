@@ -411,6 +411,7 @@ class TestFeeds:
         text = tf.placeholder(tf.string, [None])
         assert [b"a", b"bc"] == HookedSession(sess, []).run(tf.identity(text), {text: ["a", "bc"]}).tolist()
 
+    @pytest.mark.slow
     def test_fed_arrays_are_not_kept(self, sess, x):
         """The session keeps no reference to a fed array."""
 

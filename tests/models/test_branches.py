@@ -84,7 +84,9 @@ def test_autograph_does_not_convert_a_layer(control_flow, layer):
 
     def getter(get, *args, **kwargs):
         around = traceback.extract_stack()
-        called = [frame.name for frame in around].index("layer")  # what a layer of ours is called with, in registry.py
+        called = [frame.name for frame in around].index(
+            "layer"
+        )  # what a layer of ours is called with, in registry.py
         files.update(frame.filename for frame in around[called:])
         return get(*args, **kwargs)
 

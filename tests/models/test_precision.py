@@ -89,7 +89,13 @@ def operations(graph):
 
 
 @every_precision
-@pytest.mark.parametrize("layer", sorted(set(LAYERS) - {"Dropout"}))
+@pytest.mark.parametrize(
+    "layer",
+    [
+        pytest.param(layer, marks=pytest.mark.slow if layer in ("GRU", "LSTM") else ())
+        for layer in sorted(set(LAYERS) - {"Dropout"})
+    ],
+)
 def test_gradients(sess, layer, precision):
     """The gradients for inputs and variables differ from those in float64 by a few roundings to 16 bits."""
     dtype, epsilon = PRECISIONS[precision]

@@ -58,6 +58,7 @@ def build_case(x, case):
 
 
 class TestTensorFlow1:
+    @pytest.mark.slow
     @cases()
     @pytest.mark.any_tensorflow
     def test_equal_by_name(self, sess, case):
@@ -112,6 +113,7 @@ class TestState:
         )
         assert_close(expected, got)
 
+    @pytest.mark.slow
     def test_forms_of_lstm(self):
         """The state is an LSTMStateTuple; with layers a tuple of them; with directions a pair of these."""
         x = placeholder()
@@ -199,6 +201,7 @@ class TestPadding:
         valid = sess.run(outputs, {x: SEQUENCES}).any(axis=2)
         np.testing.assert_array_equal(mask.astype(bool) & (np.arange(7) < LENGTHS[:, None]), valid)
 
+    @pytest.mark.slow
     @BOTH
     def test_no_gradient_from_padding(self, sess, layer):
         """Values in the padding do not change the gradient of the variables, and get no gradient."""

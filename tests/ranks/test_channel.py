@@ -104,6 +104,7 @@ class TestTogether:
         channels, names = connect(2), ["v" * 1000] * 1000
         assert [[names, names]] * 2 == together(channels, lambda c: c.all_gather("names", names))
 
+    @pytest.mark.slow
     def test_over_a_slow_network(self, through):
         """Ranks meet and exchange values over a network with a latency of 400 ms that loses packets."""
         _, first, second = through(delay=0.2, loss=0.02)
@@ -206,6 +207,7 @@ class TestFailures:
             in (second.wait_for_failure(60))
         )
 
+    @pytest.mark.slow
     def test_a_rank_that_keeps_others_waiting(self, connect):
         """A rank that keeps others waiting for the time limit is a failure that names the places of both."""
         first, second = connect(2, time_limit=3.0)
@@ -218,6 +220,7 @@ class TestFailures:
         )
         assert "Rank 0: last seen after step 4, in step 5." in told
 
+    @pytest.mark.slow
     def test_ranks_that_can_never_meet(self, connect):
         """A deadlock is found long before the time limit: one rank has left the loop, the other is in its next step."""
         first, second = connect(2, time_limit=300.0)
@@ -232,6 +235,7 @@ class TestFailures:
         assert "Rank 0: last seen after step 4, waiting for the others (the end)." in told
         assert "Rank 1: last seen after step 4, in step 5." in told
 
+    @pytest.mark.slow
     def test_ranks_in_two_gathers(self, connect):
         """Two ranks in different gathers are a deadlock."""
         channels = connect(2, time_limit=300.0)
@@ -242,6 +246,7 @@ class TestFailures:
 
         together(channels, gather)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("kind", "step", "has_data"),
         [("step", 3, True), ("variables", 4, True), ("busy", 4, True), ("step", 4, False)],
@@ -257,6 +262,7 @@ class TestFailures:
             second.all_gather("the end", 0)
             assert [0, 0] == waiting.result()
 
+    @pytest.mark.slow
     def test_a_rank_that_waits_for_one_that_has_left(self, connect):
         """A rank that waits for one that has left fails long before the time limit."""
         first, second = connect(2, time_limit=300.0)
@@ -273,6 +279,7 @@ class TestFailures:
         second.state.update(kind="step", step=4, where="in step 5")
         assert second.wait_for_failure(2.0) is None
 
+    @pytest.mark.slow
     def test_a_step_that_no_rank_finishes(self, connect):
         """If no rank finishes a step within the limit, the failure names no rank."""
         first, second = connect(2, time_limit=3.0)
@@ -280,6 +287,7 @@ class TestFailures:
             channel.state.update(kind="step", step=4, where="in step 5")
         assert "No rank has finished step 5 within 3 s" in first.wait_for_failure(60)
 
+    @pytest.mark.slow
     def test_a_main_thread_that_hangs(self, connect, monkeypatch):
         """`on_hang` is called only on a rank whose main thread does not notice the failure."""
         monkeypatch.setattr(channel_module, "_GRACE_SECONDS", 2.0)  # the first rank notices in this time
@@ -349,6 +357,7 @@ class TestPlaces:
         assert isinstance(gathering.exception(60), RankError)
         pool.shutdown()
 
+    @pytest.mark.slow
     def test_no_answer(self, connect, monkeypatch):
         """The hub says where a rank that does not answer was last seen."""
         monkeypatch.setattr("tensorpack_lite.ranks.hub.ANSWER_SECONDS", 0.3)
@@ -360,6 +369,7 @@ class TestPlaces:
         assert "It does not answer, last seen after step 7, in step 8." == first.ask_all()[1]
         is_over.set()
 
+    @pytest.mark.slow
     def test_before_the_end(self, connect, monkeypatch):
         """A failure that the hub finds is logged with what each rank says; the error itself is one sentence."""
         logged = []
@@ -399,6 +409,7 @@ class TestSlowHub:
         monkeypatch.setattr(RankHub, "_read", wait_and_read)
         return lock
 
+    @pytest.mark.slow
     def test_a_large_value_arrives_whole(self, connect, reading):
         """A large value arrives whole even if sending has to wait."""
         (first, second), long = connect(2), "v" * 20_000_000
@@ -408,6 +419,7 @@ class TestSlowHub:
         assert ["", long] == values[0]
         assert [None, None] == [first.failure, second.failure]
 
+    @pytest.mark.slow
     def test_no_longer_than_the_limit(self, connect, reading):
         """After the time limit the rank gives up, and sends nothing after the partial line."""
         first, second = connect(2)
@@ -447,6 +459,7 @@ class TestRankThatDoesNotRead:
         yield stop
         is_over.set()
 
+    @pytest.mark.slow
     def test_the_others_continue(self, connect, stop_reading):
         """The hub does not wait for a rank that does not read: it answers the others at once."""
         (first, second, third), long = connect(3), "v" * 8_000_000

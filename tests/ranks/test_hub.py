@@ -279,6 +279,7 @@ class TestWithoutASecret:
         for name in ("TENSORPACK_LITE_SECRET", "TENSORPACK_LITE_SECRET_FILE"):
             monkeypatch.delenv(name, raising=False)
 
+    @pytest.mark.slow
     def test_a_greeting_that_does_not_fit(self):
         """Without a secret, a rank that does not match is refused and training continues; the chief mentions it if a rank is missing."""
         address = ("127.0.0.1", free_ports(1)[0])
@@ -293,6 +294,7 @@ class TestWithoutASecret:
 
 
 class TestRanksThatDoNotTrust:
+    @pytest.mark.slow
     @pytest.mark.parametrize("mine", ["", "another secret of mine"])
     def test_another_secret(self, monkeypatch, mine, log_lines):
         """A rank with another secret, or none, does not trust the hub; the other ranks are not disturbed."""

@@ -166,6 +166,7 @@ class TestMeeting:
                     pool.map(lambda c, job=job: c.all_gather("job", job), channels)
                 )
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("secret", ["", SECRET])
     def test_another_attempt(self, meet, secret):
         """A rank of an earlier attempt does not join, and changes nothing for the ranks of this attempt."""

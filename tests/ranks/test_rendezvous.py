@@ -78,6 +78,7 @@ class TestServer:
         assert (200, b"") == ask(server, "DELETE", "/none/0")
         assert {} == server._done
 
+    @pytest.mark.slow
     def test_many_connections(self, server, capfd):
         """Silent connections do not keep ranks out: the oldest ones are closed, and nothing is logged."""
         address = ("127.0.0.1", server.port)

@@ -31,6 +31,7 @@ class TestHint:
         assert result.returncode == 1
         assert HINT in result.stderr.splitlines()[-1]
 
+    @pytest.mark.slow
     def test_other_errors(self, write, tmp_path):
         """Other errors, and exits, have no hint."""
         write("train.py", "raise ValueError('no')\n")

@@ -154,6 +154,7 @@ class TestAsInPlainPython:
         assert expected.stderr == without_first_line(actual.stderr)
         assert expected.returncode == actual.returncode
 
+    @pytest.mark.slow
     def test_options_of_the_script(self, write, tmp_path):
         """Options after the script or module are its own, `--` included; `-mMODULE` is `-m MODULE`."""
         write("argv.py", "import sys; print(sys.argv[1:])")
@@ -225,6 +226,7 @@ class TestTensorpack:
         assert result.stdout == "tensorpack_lite\n"
         assert "the installed tensorpack is not used" in result.stderr
 
+    @pytest.mark.slow
     def test_spawned_processes_and_pickles(self, write, tmp_path):
         """Spawned processes, those of dataflows too, import `tensorpack`; pickles with its names can be loaded."""
         write(
@@ -256,6 +258,7 @@ class TestTensorpack:
         result = run("train.py", cwd=tmp_path)
         assert result.stdout == "[[2], [4]]\n[[6]]\n[[5]]\n", result.stderr
 
+    @pytest.mark.slow
     def test_m(self, tmp_path):
         """`-m` runs a module of tensorpack, a package with `__main__`, and names a module that does not exist."""
         expected = python("-m", "tensorpack_lite.launch", "--help", cwd=tmp_path).stdout

@@ -139,6 +139,7 @@ class TestWithoutKeras:
 class TestTensorflow:
     """`tensorflow` is TensorFlow 1 for the script, and the real one for installed packages."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "fact", ["same", "module", "graph", "op", "executed", "dunder_import", "replaced", "train", "version"]
     )
@@ -249,6 +250,7 @@ print(error_of(lambda: tf.contrib.nothing))
 """
 
 
+@pytest.mark.slow
 def test_lost_modules(tmp_path):
     """Modules that TensorFlow has lost can be imported, also after others of `tf.contrib`. Their use names the replacement."""
     require_keras_2()

@@ -65,6 +65,7 @@ class TestGradientProcessor:
                 seen.append(processor.process([grad])[0][0].op.name)
         assert ["a/MapGradient/x", "b/MapGradient/x"] == seen
 
+    @pytest.mark.slow
     def test_keeps_no_graph_alive(self):
         """The cached name scopes do not keep a graph alive."""
         processor = SummaryGradient()

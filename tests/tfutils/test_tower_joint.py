@@ -294,6 +294,7 @@ def test_one_mean_for_all(fresh_graph):
     assert private.at_top_level(fresh_graph)
 
 
+@pytest.mark.slow
 def test_the_graph_can_be_collected():
     """The gradient functions do not keep the graph alive."""
     with tf.Graph().as_default() as graph:

@@ -303,6 +303,7 @@ class TestSessionUpdate:
         SessionUpdate(sess, [a, b], ignore_mismatch=True).update({"a:0": np.ones(3), "b:0": np.ones([])})
         assert ([0.0, 0.0], 1.0) == (sess.run(a).tolist(), sess.run(b))
 
+    @pytest.mark.slow
     def test_one_run_for_all(self, sess):
         """Two hundred variables are set in one run of the session."""
         variables = [tf.get_variable(f"v{i}", initializer=0.0) for i in range(200)]

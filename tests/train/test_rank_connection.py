@@ -236,6 +236,7 @@ class TestReporting:
 
         assert ["Rank 1 drew something else.", None] == on_two_ranks(work)
 
+    @pytest.mark.slow
     def test_no_reference_to_the_trainer(self, watch):
         """After training the RankConnection does not keep the trainer alive."""
         trainer = SimpleTrainer()

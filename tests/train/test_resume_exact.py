@@ -173,6 +173,7 @@ def wanted(tmp_path):
 
 
 class TestStartedAgain:
+    @pytest.mark.slow
     def test_after_stop_training(self, wanted):
         """A training that StopTraining ended inside an epoch continues there with the same data."""
         train(At(7, stop))
@@ -184,6 +185,7 @@ class TestStartedAgain:
         train(epochs=3)
         assert wanted == train()
 
+    @pytest.mark.slow
     def test_with_the_same_max_epoch(self, wanted):
         """A training that has finished runs no step when it is started again."""
         assert wanted == train() == train()
@@ -197,12 +199,14 @@ class TestStartedAgain:
             "steps_per_epoch was 5 and is 4" in line and "step 3 of epoch 2" in line for line in log_lines
         )
 
+    @pytest.mark.slow
     def test_with_another_callback(self, wanted, log_lines):
         """With an added callback, the data continues, and the log names the calls that are skipped."""
         train(At(7, stop))
         assert wanted == train(At(0, stop), before=[CallbackFactory()])
         assert any("are skipped: " in line and "At" in line for line in log_lines)
 
+    @pytest.mark.slow
     def test_when_exactness_is_required(self, wanted):
         """With exact="require", skipped calls of callbacks are an error before the first step."""
         train(At(7, stop))
@@ -221,6 +225,7 @@ class TestPreempted:
     def preempt(self):
         os.kill(os.getpid(), signal.SIGTERM)
 
+    @pytest.mark.slow
     def test_while_another_checkpoint_is_written(self, wanted):
         """After SIGTERM, an asynchronous saver finishes the save in progress and saves once more, also with busy="skip"."""
         saver = SlowSaver()
@@ -248,6 +253,7 @@ class TestPreempted:
         assert tf.train.latest_checkpoint(other) is None
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_was_being_replaced(wanted, log_lines):
     """A checkpoint whose replacement was interrupted by a kill is moved into place before training resumes, and is used."""
     train(At(7, stop))
@@ -268,6 +274,7 @@ def test_a_checkpoint_that_was_being_replaced(wanted, log_lines):
 class TestLocalVariables:
     """Checkpoints do not contain local variables, so a training with exact saves those that it needs."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("dtype", [tf.float32, tf.int64])
     def test_of_the_user(self, tmp_path, dtype):
         """A local variable that the steps change continues with its value."""
@@ -279,6 +286,7 @@ class TestLocalVariables:
 
         assert expected == train(At(0, stop), model=Counted(), exact="require")
 
+    @pytest.mark.slow
     def test_too_large(self, tmp_path, log_lines):
         """Local variables that are too large for the state are named, and refused with "require"."""
         logger.set_logger_dir(str(tmp_path), action="d")
@@ -315,6 +323,7 @@ class Predict(Callback):
         self.predict(np.float32(1))
 
 
+@pytest.mark.slow
 def test_predictors_are_no_inputs(wanted):
     """A callback may have a predictor of the trainer: it has no position, so nothing is inexact."""
     assert wanted == train(before=[Predict()], exact="require")
@@ -335,6 +344,7 @@ def setters(second=0.2):
     ]
 
 
+@pytest.mark.slow
 def test_a_schedule_keeps_what_another_callback_has_set(tmp_path, log_lines):
     """A schedule that is resumed does not replace a value that another callback has set; one that was changed does."""
     logger.set_logger_dir(str(tmp_path / "whole"), action="d")

@@ -140,6 +140,7 @@ def test_several_towers(log_dir):
         assert 2.625 == train(Data(), trainer=SyncMultiGPUTrainerReplicated([0]))
 
 
+@pytest.mark.slow
 def test_a_length_that_takes_long(log_dir, monkeypatch):
     """Lint does without the length of a user's class that computes for a long time."""
     monkeypatch.setattr(lint_training, "_MAX_SECONDS", 0.01)

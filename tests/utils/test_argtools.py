@@ -290,6 +290,7 @@ class TestGraphMemoized:
 
         assert first(1) is not second(1)
 
+    @pytest.mark.slow
     def test_graphs_are_released(self, constant):
         """A remembered tensor does not keep its graph alive."""
         with self.tf.Graph().as_default() as graph:

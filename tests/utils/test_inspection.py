@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from tensorpack_lite.utils.inspection import call_within
 
 
@@ -16,6 +18,7 @@ class TestCallWithin:
         """A function that raises an error has no result."""
         assert None is call_within(60, lambda: 1 / 0)
 
+    @pytest.mark.slow
     def test_a_function_that_blocks(self):
         """A function that blocks has no result. It continues in a daemon thread."""
         may_end = threading.Event()

@@ -129,6 +129,7 @@ class TestSignals:
 
 
 class TestEnds:
+    @pytest.mark.slow
     def test_workers_end_when_the_group_is_dropped(self):
         """Workers end when their group is garbage-collected without `stop`."""
         group = start(count_up)

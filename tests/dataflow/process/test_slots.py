@@ -46,6 +46,7 @@ class TestLender:
         assert [1] == lender.take_returned()
         assert [] == lender.take_returned()
 
+    @pytest.mark.slow
     def test_a_view_keeps_the_slot(self, lender):
         """A slice of a reshaped view of another dtype keeps the slot."""
         part = lender.lend(0)[: 4 * 100].view(np.float32).reshape(10, 10)[3:, ::2].T
@@ -69,6 +70,7 @@ class TestLender:
         kept.pop()
         assert lender.can_lend()
 
+    @pytest.mark.slow
     def test_an_array_outlives_its_lender(self, memory):
         """The memory exists as long as an array in it."""
         root = Lender(memory, SLOT, 4).lend(3)

@@ -89,6 +89,7 @@ class TestOtherSecrets:
         assert "refused a connection: the other end" in line
         assert "Pass the same secret to send_dataflow_zmq and RemoteDataZMQ" in line
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("ours", "theirs"), [(SECRET, None), (None, SECRET)])
     def test_the_sender_raises(self, ours, theirs, ipc):
         """A sender raises an error, and has sent nothing, if only one end uses a secret."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from tensorpack_lite.dataflow.batch import BatchData
 from tensorpack_lite.dataflow.mapping import MapData
 from tensorpack_lite.dataflow.mix import JoinData
@@ -32,6 +34,7 @@ def test_stages_that_refer_to_each_other():
     assert "MapData(<lambda>).func" == find_unpicklable(inner.parent)
 
 
+@pytest.mark.slow
 def test_what_takes_long(monkeypatch):
     """The search ends in time if pickling an attribute blocks."""
     monkeypatch.setattr(module, "_MAX_SECONDS", 0.01)

@@ -134,6 +134,7 @@ def test_the_training_does_not_change(make, log_lines):
     assert [] == remarks(log_lines)
 
 
+@pytest.mark.slow
 def test_several_towers(log_lines):
     """All towers get the batch, and the copies of the variables stay equal."""
     plain, deep = (

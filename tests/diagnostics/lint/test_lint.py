@@ -320,6 +320,7 @@ class TestFirstCost:
         assert self.costs(large)
         assert ["Lint: 1 remark"] == [line.split("\n")[0] for line in remarks(log_lines)]
 
+    @pytest.mark.slow
     def test_settings(self, log_lines):
         """There is no remark without the rule, without a bar, with restored variables, or with lint off."""
 

@@ -337,6 +337,7 @@ def test_the_library_has_cycles():
     assert 1 == describe(one)["length"]
 
 
+@pytest.mark.slow
 def test_it_is_the_same_in_every_process():
     """Descriptions of functions and sets do not depend on the seed of Python's hashes."""
     code = (

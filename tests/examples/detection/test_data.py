@@ -132,6 +132,7 @@ class TestEvaluation:
         )
         np.testing.assert_allclose(1.0, list(figures.values()), atol=1e-6)
 
+    @pytest.mark.slow
     def test_shifted_boxes(self, load, scenes):
         """Boxes that are off by a fifth of their width have an IoU of 2 / 3: AP counts the thresholds 0.5 to 0.65."""
         split, results = self.truth(load, scenes)
