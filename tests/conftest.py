@@ -25,12 +25,13 @@ LONGEST_SECONDS = 600
 # Their results do not depend on the version of TensorFlow.
 ANY_TENSORFLOW = {"api", "architecture", "cli", "dataflow", "ranks", "report", "utils"}
 EXAMPLES = {"docs", "examples"}
+STATIC = {"architecture"}  # they read the whole source, for seconds, and `tox -e quick` also runs them
 CLUSTERS = {"clusters"}
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark each proof, each training of the gallery and each test of clusters as full and each full test as slow, so that `-m "not slow"` deselects all of them."""
+    """Mark each proof, each training of the gallery and each test of clusters as full, and each full or static test as slow, so that `-m "not slow"` deselects all of them."""
     for item in items:
         if item.nodeid.split("/")[1] in ANY_TENSORFLOW:
             item.add_marker("any_tensorflow")
@@ -40,7 +41,7 @@ def pytest_collection_modifyitems(items):
             item.add_marker("cluster")
         if any(map(item.get_closest_marker, ("proof", "gallery", "cluster"))):
             item.add_marker("full")
-        if item.get_closest_marker("full"):
+        if item.nodeid.split("/")[1] in STATIC or item.get_closest_marker("full"):
             item.add_marker("slow")
 
 
@@ -51,6 +52,12 @@ def pytest_configure(config):
         signal.signal(signal.SIGINT, signal.default_int_handler)
     with config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         config.real_stderr = os.dup(2)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """Return the number of processes of `-n auto`: one more than cores, because some tests wait."""
+    return min(1 + len(os.sched_getaffinity(0)), 6) if hasattr(os, "sched_getaffinity") else 4
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -330,7 +330,6 @@ class TestLibrary:
         """The modules of a package have no import cycles."""
         nothing(cycles(source))
 
-    @pytest.mark.slow
     def test_imports_are_at_the_top(self, source):
         """Functions import only optional packages and the modules in INSIDE_A_FUNCTION."""
         nothing(imports_inside_functions(source))

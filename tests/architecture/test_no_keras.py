@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
 LIBRARY = Path(__file__).resolve().parents[2] / "tensorpack_lite"
 
 
@@ -24,7 +22,6 @@ def uses(file: Path) -> list:
     return found
 
 
-@pytest.mark.slow
 def test_no_keras_and_no_tf_layers():
     """No file outside contrib uses Keras or `tf.layers`."""
     files = [file for file in LIBRARY.rglob("*.py") if "contrib" not in file.relative_to(LIBRARY).parts]

@@ -364,14 +364,12 @@ def magic(source, allowed=()) -> list:
     return found
 
 
-@pytest.mark.slow
 def test_there_is_no_magic(source):
     """The library breaks no rule, except at the places in ALLOWED."""
     found = magic(source, ALLOWED)
     assert [] == found, "\n" + "\n".join(found)
 
 
-@pytest.mark.slow
 def test_the_allowed_are_in_use(source):
     """ALLOWED has no entry that is no longer needed."""
     used, own = set(), own_attributes(source)

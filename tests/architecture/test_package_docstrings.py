@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 import re
 
-import pytest
-
 LINES = ("**In:**", "**Out:**", "**Next:**")
 ARTICLES = {"A", "An", "The", "All", "Context"}
 QUESTIONS = {"How", "What", "Where", "Whether", "Who"}
@@ -24,7 +22,6 @@ def paragraph(docstring: str, label: str) -> str:
     return re.split(r"\n\s*\n|\*\*\w+:\*\*", text, maxsplit=1)[0]
 
 
-@pytest.mark.slow
 def test_packages_say_in_out_next(source):
     """The docstring of each package has **In:**, **Out:** and **Next:**, in this order."""
     wrong = []

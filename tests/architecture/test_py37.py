@@ -32,7 +32,6 @@ def python_files(root) -> list:
     return [file for file in files if "python2" not in file.name or file.parent.name != "old_libraries"]
 
 
-@pytest.mark.slow
 def test_every_file_parses_as_python_37(root):
     """No file uses newer syntax. Newer functions of the standard library fail in the py37 environment."""
     wrong = []
@@ -53,7 +52,6 @@ def test_newer_syntax_is_seen(construct):
         parse(NEWER[construct])
 
 
-@pytest.mark.slow
 def test_annotations_are_not_evaluated(source):
     """Each file with annotations has the future import, so annotations may use `int | None`."""
     annotated = (ast.FunctionDef, ast.AnnAssign)

@@ -109,6 +109,7 @@ def test_asynchronous_saves(tmp_path):
     assert 6.0 == end.values["x"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exact", [False, True])
 def test_a_resumed_training_goes_on_from_its_end(log_dir, exact):
     """A training that ended with its best model is continued from its last step, and may end with the earlier best one."""

@@ -84,6 +84,7 @@ def arrays_in(directory, name):
 
 
 class TestTheFiles:
+    @pytest.mark.slow
     def test_the_same_bytes(self, tmp_path):
         """All files of all checkpoints are the same bytes as those of a synchronous save."""
         for folder, asynchronous in (("one", False), ("other", True)):

@@ -79,6 +79,7 @@ def train_all(size, make_flow, infs, make_infs=lambda: Collect()):
     return train(0, size, make_flow(), infs, said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.parametrize(("count", "batch"), [(0, 1), (1, 1), (2, 1), (6, 1), (7, 1), (10, 4), (600, 1)])
 def test_every_sample_once(size, count, batch, log_lines):

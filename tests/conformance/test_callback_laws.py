@@ -56,6 +56,7 @@ def test_it_adds_nothing_to_a_final_graph(row, log_dir):
     assert count.counts[0] == count.counts[1]
 
 
+@pytest.mark.slow
 @NOT_MONITORS
 def test_it_works_inside_a_periodic_trigger(row, log_dir):
     """The callback works inside a PeriodicTrigger of two steps."""
@@ -63,6 +64,7 @@ def test_it_works_inside_a_periodic_trigger(row, log_dir):
     assert 6 == run(row.trainer(), *guests(row, log_dir, wrap), steps=3).global_step
 
 
+@pytest.mark.slow
 @NOT_MONITORS
 def test_it_works_inside_a_condition(row, log_dir):
     """The callback works inside an EnableCallbackIf that is true in the second epoch only."""
@@ -96,6 +98,7 @@ def test_a_process_that_is_not_chief(row, log_dir):
         assert row.chief_only is (one not in trainer._callbacks.cbs)
 
 
+@pytest.mark.slow
 @ALL
 def test_two_trainers_do_not_disturb_each_other(row, log_dir, tmp_path):
     """Two trainings in one process count their own steps, even if the second is set up before the first runs."""

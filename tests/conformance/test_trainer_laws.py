@@ -48,6 +48,7 @@ def closed_form(step):
     return 3 - 3 * 0.5**step
 
 
+@pytest.mark.slow
 def test_trajectory(row):
     """The weight after each step is that of the closed form. NoOpTrainer does not change it."""
     watch = Watch(row)
@@ -62,6 +63,7 @@ def test_counts(row):
     assert (6, 2) == (trainer.global_step, trainer.epoch_num)
 
 
+@pytest.mark.slow
 def test_resume_is_uninterrupted(row, tmp_path):
     """A training that is saved after one epoch and resumed has the same weights as an uninterrupted one."""
     first, second = Watch(row), Watch(row)
@@ -74,6 +76,7 @@ def test_resume_is_uninterrupted(row, tmp_path):
     assert 6 == trainer.global_step
 
 
+@pytest.mark.slow
 def test_checkpoint_keys(row, tmp_path):
     """A checkpoint contains the model's variable and `global_step`, without a prefix in their names."""
     run(row, ModelSaver(checkpoint_dir=str(tmp_path)), max_epoch=1)
@@ -125,6 +128,7 @@ def test_session_closed_after_an_error(row, error):
         fails.session.run([])
 
 
+@pytest.mark.slow
 def test_two_trainers_do_not_disturb_each_other(row):
     """A second trainer in the same process starts with initial weights."""
     one, two = Watch(row), Watch(row)

@@ -139,6 +139,7 @@ class TestNotStrict:
 
 
 class TestStrict:
+    @pytest.mark.slow
     @pytest.mark.parametrize("num_proc", [1, 2, 4])
     def test_two_hundred_passes_lose_and_repeat_nothing(self, num_proc):
         """200 strict passes are complete; tensorpack hangs in about one of five such runs."""

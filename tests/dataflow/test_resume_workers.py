@@ -69,6 +69,7 @@ def events_of(flow, num):
 
 
 class TestMaps:
+    @pytest.mark.slow
     @pytest.mark.parametrize("stage", MAPS)
     @pytest.mark.parametrize("num", NUMBERS_OF_WORKERS)
     @pytest.mark.parametrize("strict", [False, True])
@@ -88,6 +89,7 @@ class TestMaps:
         """A cut is possible anywhere, over stages that continue and stages that are replayed."""
         check_cuts(lambda: stage(make(), 2, add_100, buffer_size=5, strict=strict), 30)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("stage", MAPS)
     def test_order(self, stage):
         """Results have the order of their datapoints, whatever the speed of the workers."""
@@ -115,6 +117,7 @@ class TestMaps:
             )
             assert events[cut:] == [event for event, _ in zip(passes(flow), range(30 - cut))]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("function", [Draws(), draws_globally, augment])
     def test_random_numbers(self, function):
         """Random numbers depend on the position in the data only: 1 worker and 4 workers draw the same."""
@@ -125,6 +128,7 @@ class TestMaps:
         assert events == [event for event, _ in zip(passes(four), range(30))]
         assert events[:12] != events[12:24]
 
+    @pytest.mark.slow
     def test_random_numbers_differ_between_trainings(self):
         """Without a fixed seed, two new maps draw different numbers."""
         first, second = (
@@ -263,6 +267,7 @@ KINDS = ["threads", "zmq", "process"]
 
 
 class TestRunners:
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", KINDS)
     @pytest.mark.parametrize("num", NUMBERS_OF_WORKERS)
     @pytest.mark.parametrize("often", [False, True])
@@ -375,6 +380,7 @@ class TestTogether:
             found, _ = process.communicate(timeout=100)
         assert events[9:] == json.loads(found.splitlines()[-1])
 
+    @pytest.mark.slow
     def test_map_and_batch(self):
         """MultiProcessMapAndBatchData has no position; its report names it, and it begins anew."""
         make = lambda: MultiProcessMapAndBatchData(shuffled(), 2, add_100, 2)  # noqa: E731

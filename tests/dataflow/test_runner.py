@@ -224,6 +224,7 @@ class TestNesting:
 
 
 class TestSeed:
+    @pytest.mark.slow
     def test_a_run_repeats_itself_and_workers_differ(self):
         """With a fixed seed a run can be repeated, and two runners yield different numbers."""
         runs = []

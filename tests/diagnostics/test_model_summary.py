@@ -154,12 +154,14 @@ def test_a_size_that_is_not_known():
     assert 3 * 3 * 3 * 4 + 4 + 4 * 10 + 10 == found.parameters
 
 
+@pytest.mark.slow
 def test_several_towers_and_a_queue(summary):
     """With two towers and a queue, the layers are those of one tower."""
     found = summary_of(Net(), trainer=SyncMultiGPUTrainerReplicated(2), source=QueueInput)
     assert summary.layers[:-1] == found.layers[:-1]
 
 
+@pytest.mark.slow
 def test_the_graph_does_not_change():
     """The callback adds no operation to the graph and changes no result."""
     counts = []
@@ -248,6 +250,7 @@ def test_a_damaged_file_in_the_report(log_dir, text):
     assert "model.json: " in Path(log_dir, "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_of_a_checkpoint(log_dir, capsys):
     """The command lists the parameters of a checkpoint by layer, without those of the optimizer."""
     summary_of(Net(), [ModelSaver()])

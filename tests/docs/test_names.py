@@ -208,6 +208,7 @@ def texts() -> list:
     ]
 
 
+@pytest.mark.slow
 def test_classes_in_pages_are_public(library):
     """Each CamelCase name in the inline code of a page is public, or the page defines it in a block of code."""
     missing = []
@@ -289,6 +290,7 @@ def problem(words: list, commands: dict) -> str:
     return ""
 
 
+@pytest.mark.slow
 def test_commands_and_options_exist(texts):
     """Each `tensorpack-lite COMMAND --option` in a page, docstring or message exists."""
     commands = parsers()

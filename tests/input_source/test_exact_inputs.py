@@ -81,6 +81,7 @@ class TestTraining:
                 assert states[cut]["used"] == run.state()["used"]
                 assert expected[cut:] == [value for (value,) in run.take(3 * SIZE - cut)]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", ["feed", "queue", "staging", "flow as dataset", "dataset"])
     def test_killed_again_and_again(self, kind):
         """A training that is killed after every few steps, and sometimes before the first one, misses nothing."""
@@ -215,6 +216,7 @@ def _wait_for_data(source):
 
 
 class TestInference:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "make",
         [

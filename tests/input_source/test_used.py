@@ -89,6 +89,7 @@ class TestTowers:
         assert [6, 9] == towers[1].of_towers()
         assert [] == UsedDatapoints(3).of_towers()
 
+    @pytest.mark.slow
     def test_a_run_that_waits(self, sess, towers):
         """While the first tower waits for its data, the run has counted for both, which `num_in` subtracts."""
         (one, three), used, _ = towers

@@ -76,6 +76,7 @@ def test_trains_on_what_is_sent(address, send, bind):
         socket.join()
 
 
+@pytest.mark.slow
 def test_the_end_of_training_does_not_wait_for_data(address, send):
     """The end of training stops the thread that waits for data, and closes the socket."""
     send(address, [THREE] * 4)

@@ -249,6 +249,7 @@ NOT_EXACT = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NOT_EXACT)
 def test_not_exact(tmp_path, log_lines, name):
     """With "require", a training that is not exact ends before its first step. Without, a warning gives the same reason."""

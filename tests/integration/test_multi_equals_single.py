@@ -337,6 +337,7 @@ class TestVariables:
     MODEL = ("fc/W", "fc/b", "bn/gamma", "bn/beta", "bn/mean/EMA", "bn/variance/EMA")
     TRAINED = MODEL[:4]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("trainer", ["ps-cpu-2", "async-3"])
     def test_shared(self, trainer):
         """Shared variables have the same names as on one device, except that async training has Adam's powers in a scope."""
@@ -347,6 +348,7 @@ class TestVariables:
         assert {*self.MODEL, "global_step", *adam_slots, *powers} == found
         assert set() == {name for name in local if not name.startswith("EMA/")}
 
+    @pytest.mark.slow
     def test_replicated_adam(self):
         """Copies are local variables in `tower<i>/`. Adam's powers exist once and are saved."""
         found, local = self.names(TRAINERS["gpu-2"], adam)
@@ -357,6 +359,7 @@ class TestVariables:
         assert copies == {name for name in local if not name.startswith("EMA/")}
         assert 14 == len(copies)  # as many as tensorpack syncs
 
+    @pytest.mark.slow
     def test_replicated_accumulation(self):
         """Each tower has a counter. The first one is saved, and the others are copies of it."""
         found, local = self.names(TRAINERS["gpu-2"], lambda: AccumGradOptimizer(sgd(), 2))
@@ -461,6 +464,7 @@ class TestAsync:
         final = train(lambda: AsyncMultiGPUTrainer(2, scale_gradient=False), Slope(), steps=1).final
         assert (-2 * 0.6, -2 * 0.8 * 0.5) == pytest.approx((final["v"], final["w"]), rel=1e-5)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
     def test_converges(self, optimizer):
         """A convex problem converges."""
@@ -483,6 +487,7 @@ class TestAsync:
         np.testing.assert_allclose(run.final["fc/W"], np.ones([5, 1]), atol=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainer", ["ps-cpu-2", "gpu-3", "async-3"])
 def test_adam_advances_once_a_step(trainer):
     """Adam's powers advance once a step, whatever the number of towers and variables."""

@@ -147,6 +147,7 @@ UNUSUAL = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("input_name", INPUTS)
 @pytest.mark.parametrize("error", UNUSUAL, ids=lambda e: type(e).__name__)
 def test_unusual_error_in_training_data(input_name, error):
@@ -195,6 +196,7 @@ def test_the_end_of_data_is_not_an_error(input_name):
         assert GOOD_STEPS == train(make(dataset)).global_step
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("input_name", ["FeedInput", "QueueInput", "BatchQueueInput", "TFDatasetInput"])
 @pytest.mark.parametrize("fault_name", ["exception", "too many components", "wrong dtype", "wrong shape"])
 def test_fault_in_inference_data(input_name, fault_name):
@@ -239,6 +241,7 @@ def test_fault_of_tensorflow():
     assert "checked" == raised.value.op.name
 
 
+@pytest.mark.slow
 def test_fault_in_a_hook():
     """An exception in a callback's before_run is raised."""
 

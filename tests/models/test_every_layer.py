@@ -91,6 +91,7 @@ def test_recomputed(sess, layer):
     assert_same(sess, [kept[0], *expected], [output, *actual])
 
 
+@pytest.mark.slow
 @every_layer_but_lstm_is_slow
 def test_recomputed_by_tensorflow(sess, layer):
     """`tf.recompute_grad` computes the same gradients as well, except for the random numbers of Dropout."""

@@ -98,6 +98,7 @@ class TestTensorFlow1:
 
 
 class TestState:
+    @pytest.mark.slow
     @BOTH
     @pytest.mark.parametrize("num_layers", [1, 2])
     def test_it_continues_a_sequence(self, sess, layer, num_layers):
@@ -129,6 +130,7 @@ class TestState:
         _, directions = LSTM("stacked_both", x, 2, 3, bidirectional=True)
         assert [3, 3] == [len(layers) for layers in directions]
 
+    @pytest.mark.slow
     def test_forms_of_gru(self):
         """The state of a cell is a tensor."""
         x = placeholder()
@@ -234,6 +236,7 @@ class TestGraph:
         sess.run(tf.global_variables_initializer())
         assert_close(*sess.run([expected, flat(tf.transpose(swapped, [1, 0, 2]), state)], {x: SEQUENCES}))
 
+    @pytest.mark.slow
     @BOTH
     def test_sizes_may_change(self, sess, layer):
         """Batch size and number of steps may differ from run to run, and a single step is a sequence, too."""
@@ -279,6 +282,7 @@ class TestGraph:
         assert [None] * 4 == tf.gradients(outputs, tf.trainable_variables())
         assert tf.gradients(outputs, x)[0] is not None
 
+    @pytest.mark.slow
     def test_variables_of_the_outputs(self):
         """`.variables` of several cells have prefixes for direction and layer."""
         outputs, _ = LSTM("rnn", placeholder(), 2, 2, bidirectional=True)

@@ -61,6 +61,7 @@ class TestEqualsTheJointBatch:
         """Float32 results agree to 1e-5."""
         self.check(sess, kind, data_format, total, own, tf.float32, 1e-5)
 
+    @pytest.mark.slow
     def test_float16(self, sess, kind, data_format, total, own):
         """Float16 results agree to its precision; statistics and averages are float32."""
         self.check(sess, kind, data_format, total, own, tf.float16, 4e-3)
@@ -157,6 +158,7 @@ class TestAverages:
 
 
 class TestNumbers:
+    @pytest.mark.slow
     def test_large_means(self, sess):
         """A variance that is small compared with the squared mean keeps its digits."""
         rng = np.random.RandomState(0)
@@ -208,6 +210,7 @@ class TestModels:
                 expected, (first + second) / 2, atol=2e-5 * np.abs(expected).max() + 1e-6
             )
 
+    @pytest.mark.slow
     def test_a_deep_network(self, sess):
         """In a network of several layers, every variable has the gradient of the joint batch."""
 
@@ -221,6 +224,7 @@ class TestModels:
 
         self.compare(sess, build, num_results=10)
 
+    @pytest.mark.slow
     def test_two_players(self, sess):
         """A discriminator that is called twice, and two calls of tf.gradients per tower, have the right gradients."""
 
@@ -249,6 +253,7 @@ class TestModels:
 
         self.compare(sess, build, num_results=8)
 
+    @pytest.mark.slow
     def test_a_penalty_on_gradients(self, sess):
         """Second derivatives, as in WGAN-GP, equal those of the joint batch."""
 

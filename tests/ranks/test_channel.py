@@ -141,6 +141,7 @@ class TestTogether:
             channels[1].all_gather("names", "v" * (3 << 19))
         assert [[0, 1]] * 2 == together(channels, lambda c: c.all_gather("still", c.rank))
 
+    @pytest.mark.slow
     def test_leaving(self, connect):
         """A rank that leaves is not a failure for the others."""
         first, second = connect(2)

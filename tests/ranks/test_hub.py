@@ -139,6 +139,7 @@ class TestStrangers:
         assert is_closed(stranger)
         assert_both_ranks_come(hub)
 
+    @pytest.mark.slow
     def test_slow_senders(self, hub, monkeypatch):
         """A connection whose greeting does not end is closed after its time limit."""
         monkeypatch.setattr(authentication, "GREETING_SECONDS", 0.3)
@@ -147,6 +148,7 @@ class TestStrangers:
         assert is_closed(stranger)
         assert {} == hub._strangers
 
+    @pytest.mark.slow
     def test_many_that_wait(self, hub):
         """At most 256 strangers wait at a time. A new one replaces the oldest."""
         strangers = [hub.connect() for _ in range(300)]

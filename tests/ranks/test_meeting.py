@@ -131,6 +131,7 @@ class TestWhere:
 
 
 class TestMeeting:
+    @pytest.mark.slow
     def test_a_port_that_is_taken(self, meet):
         """Rank 0 takes the first port that is free; the other program at the first one is not disturbed."""
         taken, free = free_ports(2)
@@ -153,6 +154,7 @@ class TestMeeting:
             with pytest.raises(RankError, match=told):
                 listen("127.0.0.1", ports, 2)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("secret", ["", SECRET])
     def test_two_jobs_with_the_same_ports(self, meet, secret):
         """Ranks of two jobs with the same ports and the same secret, or none, find their own hub."""
@@ -239,6 +241,7 @@ class TestMeeting:
         random.seed(3)
         assert random.random() == after
 
+    @pytest.mark.slow
     def test_a_silent_program_at_the_first_port(self, meet):
         """A program that accepts connections and says nothing at the first port delays a rank only briefly."""
         with socket.socket() as silent:
@@ -285,6 +288,7 @@ class TestMeeting:
 
 
 class TestMachines:
+    @pytest.mark.slow
     def test_one_machine(self, meet):
         """The addresses of ranks on one machine are those of the loopback interface."""
         channels = meet("127.0.0.1", free_ports(1), size=3)

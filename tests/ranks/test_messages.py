@@ -74,6 +74,7 @@ class TestMessages:
         with pytest.raises(ValueError, match="."):
             parse(line)
 
+    @pytest.mark.slow
     def test_a_value_that_is_nested_too_deeply(self):
         """A value that is nested too deeply for JSON is a ValueError."""
         value = []

@@ -97,6 +97,7 @@ class TestDamage:
                 file.write(content)
             page_of(directory)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("value", [None, 3, "x", [], {}, [1], {"a": 1}, [[]], [None], float("nan")])
     def test_manifest(self, directory, value):
         """Parts of the manifest that have another type make no error."""

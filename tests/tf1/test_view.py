@@ -136,10 +136,10 @@ class TestWithoutKeras:
             view.import_module(package, [item])
 
 
+@pytest.mark.slow
 class TestTensorflow:
     """`tensorflow` is TensorFlow 1 for the script, and the real one for installed packages."""
 
-    @pytest.mark.slow
     @pytest.mark.parametrize(
         "fact", ["same", "module", "graph", "op", "executed", "dunder_import", "replaced", "train", "version"]
     )

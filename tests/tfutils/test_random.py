@@ -379,6 +379,7 @@ class TestControlFlow:
         assert [] == random.find_stateful_random_ops(build(0))
         assert len(random.find_stateful_random_ops(build(None))) == 1
 
+    @pytest.mark.slow
     def test_a_data_set(self):
         """In a function of tf.data, a draw stays TensorFlow's, even with a counter."""
         with tf.Graph().as_default():

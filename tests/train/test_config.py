@@ -156,6 +156,7 @@ class TestAutoResume:
         with open(os.path.join(log_dir, "stats.json")) as f:
             assert [1, 2, 3] == [entry["epoch_num"] for entry in json.load(f)]
 
+    @pytest.mark.slow
     def test_third_training_from_the_start(self, log_dir):
         """A training that does not resume renames the old stats.json."""
         self.train(self.config())

@@ -179,6 +179,7 @@ class TestAnEndedEpoch:
 class TestVariables:
     SHAPES = {"number": ((), tf.float32), "matrix": ((30, 7), tf.float32), "integer": ((2,), tf.int64)}
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", SHAPES)
     def test_changed_behind_the_saver(self, log_dir, tmp_path, kind):
         """A variable that a callback behind the saver changes continues with the value of the end of the epoch."""
@@ -206,6 +207,7 @@ class TestVariables:
         end = read_end(tf.train.latest_checkpoint(log_dir))
         assert {"other": 3.0} == end.variables
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "case", [((5, 1024, 1024), tf.float32), ((2,), tf.bfloat16)], ids=["large", "bfloat16"]
     )

@@ -254,6 +254,7 @@ class TestChanges:
             "steps_per_epoch was 4 and is 5" in line and "step 2 of epoch 3" in line for line in log_lines
         )
 
+    @pytest.mark.slow
     def test_an_added_callback(self, log_dir, log_lines):
         """If a callback was added, the calls that were due are skipped, except those of monitors, and a warning names them."""
         train(kill=lambda note: note == ("last", "epoch", 2, 3, 8))
@@ -422,6 +423,7 @@ class TestRandomStreams:
             launch_train_with_config(config, SimpleTrainer())
         return seen
 
+    @pytest.mark.slow
     def test_a_resumed_training_does_not_repeat_the_first_epoch(self, log_dir, tmp_path):
         """A resumed training has another data order and other random numbers than epoch 1, the same ones at each resume."""
         first = self.run(max_epoch=1)

@@ -391,6 +391,7 @@ def test_a_kill_at_every_point(name, tmp_path):
 
 
 class TestOneEffect:
+    @pytest.mark.slow
     def test_the_period_of_lasting_checkpoints(self, log_dir, monkeypatch):
         """keep_checkpoint_every_n_hours counts training time: the time between a kill and the resume does not matter."""
         clock = [1e6]
@@ -412,6 +413,7 @@ class TestOneEffect:
             name[:-6] for name in os.listdir(directory) if name.endswith(".index")
         }
 
+    @pytest.mark.slow
     def test_the_event_file(self, log_dir):
         """A resumed training writes an event after which TensorBoard ignores later steps of the first one."""
         make = lambda: Case(monitors=[cb.TFEventWriter()])  # noqa: E731
@@ -437,6 +439,7 @@ class TestOneEffect:
         assert ("update", "r1", "RUNNING") in mlflow.calls
         assert any("continues run r1" in line for line in log_lines)
 
+    @pytest.mark.slow
     def test_wandb(self, log_dir, monkeypatch):
         """WandbMonitor continues the run of the checkpoint."""
         wandb = mock.Mock()

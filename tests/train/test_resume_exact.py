@@ -191,6 +191,7 @@ class TestStartedAgain:
         assert wanted == train() == train()
         assert "model-20" == latest()
 
+    @pytest.mark.slow
     def test_with_another_steps_per_epoch(self, wanted, log_lines):
         """With another steps_per_epoch, the data continues at the place that the log names."""
         train(At(7, stop))
@@ -214,6 +215,7 @@ class TestStartedAgain:
             train(At(0, stop), before=[CallbackFactory()], exact="require")
         assert wanted == train(At(0, stop), exact="require")
 
+    @pytest.mark.slow
     def test_without_exact(self, wanted):
         """Without exact, the training is complete, with other data."""
         train(At(7, stop), exact=False)
@@ -240,6 +242,7 @@ class TestPreempted:
         assert "model-8" == latest()
         assert wanted == train(At(0, stop), savers=[PeriodicTrigger(ModelSaver(), every_k_steps=7)])
 
+    @pytest.mark.slow
     def test_which_saver(self, wanted, tmp_path):
         """The saver of the logger's directory saves, wherever it is in the list."""
         other = str(tmp_path / "other")

@@ -70,11 +70,13 @@ class TestTowers:
         renamed = {name.replace("apply_gradients/", ""): value for name, value in values.items()}
         assert_equal_to_joint(renamed, joint[total], total)
 
+    @pytest.mark.slow
     def test_without(self, joint):
         """Without joint statistics the weights differ, so the tests above would notice it."""
         values = train(TRAINERS["ps"](2), None, in_turn(2))
         assert np.abs(values["conv/W"] - joint[2]["conv/W"]).max() > 1e-2
 
+    @pytest.mark.slow
     def test_async(self):
         """Asynchronous training works with joint statistics, because its towers run together too."""
         values = train(AsyncMultiGPUTrainer(2), "nccl", in_turn(2))

@@ -129,6 +129,7 @@ def test_objects_in_all_places(log_dir):
     assert "error" not in json.dumps([found[name] for name in ("settings", "data", "callbacks")])
 
 
+@pytest.mark.slow
 def test_an_input_and_an_exact_resume(log_dir):
     """The same holds for a QueueInput and exact resume."""
     assert 2.625 == train(QueueInput(Data()), AutoResumeTrainConfig, exact=True)

@@ -350,6 +350,7 @@ class TestReentrance:
         yield
         gc.enable()
 
+    @pytest.mark.slow
     def test_a_finalizer_stops_the_queue_in_the_middle_of_a_call(self, only_explicit_collections):
         """A finalizer may stop the queue inside a method of the same thread, without a deadlock."""
 

@@ -114,6 +114,7 @@ def test_the_lock_of_another_process(tmp_path, lock, start):
         assert not lock.is_held
 
 
+@pytest.mark.slow
 def test_waiting_for_another_process(tmp_path, lock, told, start):
     """A waiting process names the holder once, and takes the lock when the holder ends."""
     with held(start, tmp_path) as process:

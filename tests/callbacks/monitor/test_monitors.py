@@ -121,6 +121,7 @@ class TestPutSummary:
         assert [] == monitor.scalars
         assert "w-summary" == monitor.summaries[0].value[0].tag
 
+    @pytest.mark.slow
     def test_names_are_the_same_with_each_trainer(self):
         """Scalars, histograms, images and activation summaries have the same names with one tower and with several."""
         names = [

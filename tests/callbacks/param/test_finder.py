@@ -95,6 +95,7 @@ class TestInATraining:
             trainer = run(Descent(), [*callbacks, CallbackFactory(trigger=remember)], steps=steps, epochs=2)
         return trainer, values
 
+    @pytest.mark.slow
     def test_the_training_is_the_same_with_it(self):
         """All variables, optimizer slots, averages and the step included, end as in a training without the callback."""
         _, expected = self.variables([EMAWeights(), ProgressBar()])
@@ -114,6 +115,7 @@ class TestInATraining:
         np.testing.assert_allclose(finder.rates, np.geomspace(1e-3, 1e3, 61)[: len(finder.rates)])
         assert 20 < len(finder.rates) == len(finder.costs) < 60
 
+    @pytest.mark.slow
     def test_a_schedule_goes_on(self):
         """The rate is put back, and a schedule by steps sets the values that it sets without the callback."""
         for callbacks in ([], [LearningRateFinder()]):
@@ -123,6 +125,7 @@ class TestInATraining:
             _, values = self.variables([*callbacks, setter])
             assert pytest.approx(0.1 / 7) == values["learning_rate"]
 
+    @pytest.mark.slow
     def test_the_picture(self, log_dir, log_lines):
         """The picture is in the logger's directory, and its path in the log."""
         pytest.importorskip("matplotlib")

@@ -34,6 +34,7 @@ def context():
         yield context
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("connect", [knock, shake_hands])
 def test_a_connection_is_not_a_sender(connect, receive):
     """A TCP connection, with or without a ZMQ handshake, does not change `start_timeout`."""
@@ -43,6 +44,7 @@ def test_a_connection_is_not_a_sender(connect, receive):
         receiver.next()
 
 
+@pytest.mark.slow
 def test_a_silent_connection_is_not_a_sender(receive):
     """A peer that completes the handshake and sends nothing does not count as a sender."""
     receiver, address = receive(0.5, 0.001)
@@ -51,6 +53,7 @@ def test_a_silent_connection_is_not_a_sender(receive):
             receiver.next()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "frames", [encode_greeting("me"), encode_datapoint("me", [1])], ids=["greeting", "datapoint"]
 )
@@ -67,6 +70,7 @@ def test_a_sender_that_disconnects(frames, receive, context):
         receiver.next() and receiver.next()
 
 
+@pytest.mark.slow
 def test_a_silent_stranger_does_not_replace_a_sender(receive, context):
     """After the sender has disconnected, a silent connection extends the wait only to `start_timeout`."""
     receiver, address = receive(0.5, 0.001)

@@ -171,6 +171,7 @@ class TestSendersFail:
         second.join()
         iterator.close()
 
+    @pytest.mark.slow
     def test_no_sender(self, ipc):
         """Without any sender, RuntimeError is raised after `start_timeout`."""
         with pytest.raises(

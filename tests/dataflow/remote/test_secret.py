@@ -117,6 +117,7 @@ class TestOtherSecrets:
                 list(RemoteDataZMQ(address, start_timeout=1.0, secret=SECRET))
             sender.close(0)
 
+    @pytest.mark.slow
     def test_without_a_gatekeeper_all_peers_are_refused(self):
         """A socket without a gatekeeper refuses all peers, even with the right key."""
         address, keys = free_tcp(), derive_keys(SECRET, "test")

@@ -160,6 +160,7 @@ def test_frames_above_a_megabyte(raw):
     iterator.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 1000000])
 def test_messages_that_are_too_large(size, ipc, raw):
     """A message with too many frames or too many bytes is dropped."""
@@ -189,6 +190,7 @@ def test_messages_of_nils_do_not_delay_data(ipc, raw):
     assert time.process_time() - began < 20
 
 
+@pytest.mark.slow
 def test_a_warning_for_an_open_address(log_lines):
     """A receiver without a secret that other machines can reach logs a warning."""
     address = free_tcp().replace("127.0.0.1", "0.0.0.0")

@@ -241,6 +241,7 @@ class TestBroken:
         assert re.search(text, report[check].text), report[check].text
         assert [report[check]] == report.broken
 
+    @pytest.mark.slow
     @patiently
     def test_a_leak(self):
         """Memory that grows over whole passes is reported."""

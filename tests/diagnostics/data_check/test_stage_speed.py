@@ -85,6 +85,7 @@ class TestMeasureStages:
         )
         assert ["wait_4ms"] == names(speed.load.slowest)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("build", "kind", "name"),
         [

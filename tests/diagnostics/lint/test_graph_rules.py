@@ -396,6 +396,7 @@ def test_values_without_mistakes(get_cost):
     assert [] == lint(get_cost, [validation(), updates()])
 
 
+@pytest.mark.slow
 def test_sum_over_the_batch():
     """A sum of cross entropies has a remark with SGD of rate 0.1, and none with a small rate or with Adam."""
 

@@ -213,6 +213,7 @@ class TestData:
         words = r"D03 image: the largest absolute value of images is [01][.\d]* in training and 25\d in validation"
         assert re.search(words, line)
 
+    @pytest.mark.slow
     def test_the_same_samples_in_validation(self, log_lines):
         """Validation on images of the training data has a remark; with other images, or on purpose, it has none."""
 
@@ -297,6 +298,7 @@ class TestFirstCost:
         assert first > 100
         assert "that of 10 equal probabilities is 2.3, " in line
 
+    @pytest.mark.slow
     def test_usual_costs(self, log_lines):
         """A usual first cost has no remark: neither with tf.losses, nor with a large weight decay or sum of losses."""
 

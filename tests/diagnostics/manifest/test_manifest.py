@@ -263,6 +263,7 @@ class TestExisting:
         assert before["exit"] == resumption["exit before"]
         assert (6, before["first datapoints"]) == (after["exit"]["global_step"], after["first datapoints"])
 
+    @pytest.mark.slow
     def test_resumed_exactly(self, log_dir):
         """A resumption says whether it was exact."""
         for max_epoch in (1, 2):

@@ -16,6 +16,7 @@ def test_slow_data_on_full_cores(is_staged, monkeypatch):
     assert ["cores"] * 60 == said
 
 
+@pytest.mark.slow
 def test_slow_data_does_not_count_as_slow_callbacks(monkeypatch):
     """If data is slow, the first window tells it, also if callbacks take long: no second window measures these."""
     for seed in range(100):

@@ -216,6 +216,7 @@ class TestSpeed:
         assert (source is not None) == bool(started)
         assert not any(thread.is_alive() for thread in started)
 
+    @pytest.mark.slow
     def test_only_changes_are_said(self, directory, monkeypatch):
         """A verdict is said again only if another limit is known; that the speed varies is not one."""
         limits = iter(["varies", "graph", "varies", "graph", "data", "varies", "data", *["graph"] * 100])
