@@ -69,7 +69,7 @@ def start_by_hand(size, command, environment, machines=()):
             "stdout": subprocess.PIPE,
             "stderr": subprocess.STDOUT,
         }
-        # a session of its own, as the launcher starts it: Linux shares the cores among sessions
+        # a new session, as the launcher starts it: Linux shares the cores among sessions
         started.append(
             machines[rank].start(*command, **options)
             if machines

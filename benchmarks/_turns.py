@@ -67,7 +67,7 @@ class Child:
     def __init__(self, arguments, wait=True, **environment):
         self.directory = tempfile.TemporaryDirectory()
         self.errors = os.path.join(self.directory.name, "stderr")
-        with open(self.errors, "w", encoding="utf-8") as errors:  # a pipe that nobody reads would fill up
+        with open(self.errors, "w", encoding="utf-8") as errors:  # a pipe without a reader would fill up
             self.process = subprocess.Popen(
                 [sys.executable, *arguments],
                 env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **environment, "TMPDIR": self.directory.name},

@@ -3,7 +3,7 @@ Everything that one GPU can prove, in one run of at most six minutes.
 
     python benchmarks/gpu_proof.py [--out DIR] [--sections resnet50_256] [--minutes 6] [--small]
 
-Writes gpu_proof.json and gpu_proof.md, a table, after each row. Each section runs in a process of its own and has a limit of
+Writes gpu_proof.json and gpu_proof.md, a table, after each row. Each section runs in a separate process and has a limit of
 time; a section that fails has its error as a row. The checks run together. Then the sections that measure speed run alone.
 
 Sections:
@@ -59,7 +59,7 @@ SMALL_LIMIT = 900  # seconds of each section, on a CPU that may be busy
 
 class Section:
     """
-    What the function of a section gets, in the process of the section.
+    Settings of a section, which its function gets in the process of the section.
 
     Attributes:
         small: whether the sizes are small.

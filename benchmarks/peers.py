@@ -4,7 +4,7 @@ Interleaved comparison of training speed: this library, the raw loop, Keras, and
     python benchmarks/peers.py [--works mnist resnet20 lstm] [--batches 1 16 64 256] [--input synthetic data] [--rounds 5]
     python benchmarks/peers.py --works resnet50 --batches 64 256 --precision mixed_float16         on a GPU
 
-For each case, each peer trains the same network in a process of its own. The processes run blocks of half a second in turn, and
+For each case, each peer trains the same network in a separate process. The processes run blocks of half a second in turn, and
 new processes are started for each round, because two processes with the same code differ for as long as they live. The output is
 the median time of a step, and the ratio to ours with its interval of 95 % confidence: above 1, ours is faster.
 

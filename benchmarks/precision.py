@@ -6,7 +6,7 @@ Accuracy, loss curve, time and peak memory of three models in each precision, as
 
 The models are those of `peers.py`: a convnet for MNIST, a ResNet of CIFAR size, and an LSTM. The two networks for images are
 trained on the digits of scikit-learn, scaled to the size of their inputs; the LSTM predicts the next token of sequences with a
-rule, in which one token of ten is random. Each training runs in a process of its own, with the same batches and
+rule, in which one token of ten is random. Each training runs in a separate process, with the same batches and
 initial values for each precision.
 
 Accuracy is that on data that was not trained on. The curve has the mean cost of each fifth of the steps. The time is the median

@@ -46,7 +46,7 @@ class InputSource(ExplainsArguments, ABC):
 
     @property
     def flow(self) -> InputFlow:
-        """What is known of the datapoints on their way into this input. Inputs around it share the object."""
+        """Facts about the datapoints on their way into this input. Inputs around it share the object."""
         if self._input_flow is None:
             self._input_flow = InputFlow(type(self).__name__)
         return self._input_flow

@@ -46,7 +46,7 @@ class ReportServer(ThreadingMixIn, HTTPServer):
         OSError: the port is not free.
 
     Attributes:
-        url: the address with the token. Anyone who has it can read the page.
+        url: the address with the token. It is all that a reader of the page needs.
     """
 
     daemon_threads = True
