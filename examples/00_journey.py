@@ -24,7 +24,7 @@ def make_data() -> DataFlow:
 
 
 class Model(ModelDesc):
-    """Packages input_source, tower and graph_builder: inputs, model and gradients."""
+    """Packages input_source, tfutils and graph_builder: inputs, model and gradients."""
 
     def inputs(self):
         return [tf.TensorSpec([2], tf.float32, "x")]
@@ -33,9 +33,9 @@ class Model(ModelDesc):
         w = tf.get_variable("w", initializer=0.0)
         if get_current_tower_context().is_training:
             say("input_source", f"the batch is now the tensor {x.op.name}, shape {x.shape.as_list()}")
-            say("tower", f"the model is built from it for training; its only variable is {w.op.name}")
+            say("tfutils", f"the model is built from it for training; its only variable is {w.op.name}")
         else:
-            say("tower", "the model is built again for prediction, with the same variable")
+            say("tfutils", "the model is built again for prediction, with the same variable")
         return tf.reduce_mean(tf.square(x - w) / 2, name="cost")
 
     def optimizer(self):
@@ -49,7 +49,7 @@ class Model(ModelDesc):
 
 
 class PrintMoments(Callback):
-    """Packages train, loop, callbacks and predict: the trainer calls a callback at fixed moments of training."""
+    """Packages train, callbacks and predict: the trainer calls a callback at fixed moments of training."""
 
     def _before_train(self):
         say("train", f"the trainer has one operation to run: {self.trainer.train_op.name}")
@@ -63,7 +63,7 @@ class PrintMoments(Callback):
 
     def _after_run(self, ctx, run_values):
         (cost,) = run_values.results
-        say("loop", f"step {self.global_step}: the training operation ran once; the cost was {cost:g}")
+        say("train", f"step {self.global_step}: the training operation ran once; the cost was {cost:g}")
 
     def _trigger_epoch(self):
         w = self.trainer.sess.run(self.trainer.find_tensor("w"))
@@ -79,7 +79,7 @@ class PrintMonitor(MonitorBase):
     """Package monitor: each monitor receives all values that callbacks report."""
 
     def process_scalar(self, name, val):
-        say("monitors", f"{name} = {val:g}")
+        say("callbacks", f"{name} = {val:g}")
 
 
 def main(argv=None) -> None:

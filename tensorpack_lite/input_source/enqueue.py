@@ -21,7 +21,7 @@ from ..dataflow.base import DataFlow, DataFlowTerminated
 from ..dataflow.meter import Meter
 from ..dataflow.records import COUNT, TICKET
 from ..dataflow.repeat import RepeatedData
-from ..loop.signals.interrupt import interrupted
+from ..loop.signals.interrupt import error_of_interrupted_run
 from ..utils import logger
 from ..utils.concurrency import ShareSessionThread
 from ..utils.handoff import HandoffQueue
@@ -210,7 +210,7 @@ class EnqueueThread(HasOldInterface, ShareSessionThread):
 
     def interrupt(self) -> None:
         """Close the queue from another thread, so that a run that waits for a datapoint fails."""
-        self.interruption = interrupted(self._who)
+        self.interruption = error_of_interrupted_run(self._who)
         _run_if_open(self._sess, self._ops.cancel)
 
     def retire(self) -> None:

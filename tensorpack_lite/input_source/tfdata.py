@@ -11,7 +11,7 @@ from ..compat import TF_VERSION, ensure_graph_mode, tensorflow
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow, DataFlowTerminated
 from ..loop.callback import Callback
-from ..loop.signals.interrupt import interrupted
+from ..loop.signals.interrupt import error_of_interrupted_run
 from ..utils.checks import check_type
 from ..utils.handoff import HandoffQueue
 from .base import FeedfreeInput
@@ -231,7 +231,7 @@ class _Reader(Iterator[Any]):
     def interrupt(self) -> None:
         """Make a waiting request fail, from another thread."""
         if self._is_asked:
-            self._items.stop(interrupted("TFDatasetInput"))
+            self._items.stop(error_of_interrupted_run("TFDatasetInput"))
 
     def _read(self, items: Iterator[Any]) -> None:
         try:

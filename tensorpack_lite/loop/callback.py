@@ -5,7 +5,7 @@ The moments of a training, in order:
 
     trainer.setup_graph(...)                 the user's graph: towers, train_op
     trainer.setup_callbacks(...)             _setup_graph      the graph may still grow
-    trainer.initialize(...)                  ------------------ graph finalized, session made, variables set
+    trainer.initialize(...)                  ------------------ session made, variables set, graph finalized
     trainer.main_loop(...)                   _before_train
         for epoch in ...:                    _before_epoch
             for step in ...:                 _before_run -> session.run(train_op + your fetches) -> _after_run
@@ -14,8 +14,10 @@ The moments of a training, in order:
                                              _trigger_epoch -> _trigger
                                              _after_train      always, also after an error
 
-A new moment also needs a line in `ProxyCallback`, `Callbacks`, `EnableCallbackIf` and docs/callbacks.md. A training can only resume
-at the moments in `_IN_LOOP` of group.py.
+A new moment also needs its call in `Trainer.main_loop`, a line in `ProxyCallback`, `Callbacks`, `EnableCallbackIf` and
+docs/callbacks.md, and in the tests `MOMENTS` of fakes/recording.py. If a checkpoint may be saved in it, also extend
+`Callbacks.phase`, `_PHASES` of place.py and `take_state` of train/resume.py; otherwise a resumed training repeats steps.
+`_IN_LOOP` of group.py lists the moments whose calls a resumed training may owe.
 """
 
 from __future__ import annotations
@@ -179,10 +181,11 @@ class Callback(ExplainsArguments):
 
     def interrupt(self) -> None:
         """
-        Handle Ctrl-C: if a run of the session waits for this callback's data, make the run fail.
+        Handle Ctrl-C, or with `exact` also SIGTERM and SIGUSR1: if a run of the session waits for this callback's data, make
+        the run fail.
 
         Called in another thread, only while the main thread waits. Afterwards `background_error` returns a
-        KeyboardInterrupt.
+        KeyboardInterrupt, which `SaveAtSignal` replaces by Preempted.
         """
 
     # For everyone ----------------------------------------------------------------------------------------------------

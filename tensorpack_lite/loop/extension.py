@@ -13,6 +13,9 @@ The interface of extensions: parts of a training with moments that callbacks do 
                                               around_training   left, when the session is closed
 
 The contexts are entered in the order of `trainer.extensions`, and left in the opposite order.
+
+A new moment also needs its call in train/base.py or train/state.py, a forwarding method in `Rehearsal` of diagnostics/rehearsal, and a
+row in docs/extensions.md.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Iterable, Iterator
 import numpy as np
 
 from ..compat import tfv1 as tf
+from ..compat.private import make_callable
 from ..utils import logger
 from ..utils.fs import normpath
 from ..utils.npz import read_npz, write_npz
@@ -85,8 +86,13 @@ class SessionUpdate:
         for name, value in prms.items():
             var = self.name_map[name]
             fitting = self.relaxed_value_for_var(value, var, ignore_mismatch=self.ignore_mismatch)
-            if fitting is not None:
+            if fitting is None:
+                continue
+            initial_value = var.initializer.inputs[1]
+            if initial_value.shape.is_compatible_with(fitting.shape):
                 waiting.append((var.initializer, fitting))
+            else:  # the variable has no fixed shape, and `Session.run` requires the one of its initial value
+                make_callable(self.sess, [], [var.initializer], [initial_value])(fitting)
         while waiting:  # several runs if variables share an initial value, which is fed
             initializers, feeds, postponed = [], {}, []
             for initializer, value in waiting:

@@ -253,8 +253,9 @@ class Trainer(ExtensionSettings, TrainerState):
         self.arguments = TrainArguments(session_creator, session_init, steps, starting_epoch, max_epoch)
         with all_of([extension.around_training(self) for extension in self.extensions]):
             self.setup_callbacks(callbacks, monitors)
-            self.initialize(*self.arguments[:2])  # which an extension may have changed
-            self.main_loop(*self.arguments[2:])
+            arguments = self.arguments  # which an extension may have changed, such as `ShortTraining`
+            self.initialize(arguments.session_creator, arguments.session_init)
+            self.main_loop(arguments.steps_per_epoch, arguments.starting_epoch, arguments.max_epoch)
 
     def train_with_defaults(
         self,

@@ -30,6 +30,7 @@ from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import SessionInit
 from ..tfutils.tower.context import TrainTowerContext
 from ..tfutils.tower.tower_ranks import TowerRanks
+from ..tfutils.varmanip import SessionUpdate
 from ..utils import logger
 from .exact.rank_states import gather_states, num_saved, split_state, take_part
 from .rank_connection import RankCallback, RankConnection, graph_of_training
@@ -234,10 +235,9 @@ class RankTrainer(SingleCostTrainer):
         if self.is_chief or self._checkpoint_state is None:
             return
         values = self._checkpoint_state.get("variables", {})
-        for name, variable in _model_variables().items():
-            if name in values:
-                initializer = variable.initializer  # the graph is finalized, so there is no other assignment
-                self.sess.run(initializer, {initializer.inputs[1]: values[name]})
+        mine = {name: variable for name, variable in _model_variables().items() if name in values}
+        update = SessionUpdate(self.sess, mine.values())
+        update.update({variable.name: values[name] for name, variable in mine.items()})
 
     def state_to_resume(self, state: dict[str, Any] | None) -> tuple[dict[str, Any] | None, str]:
         """

@@ -16,6 +16,7 @@ from tensorpack_lite.tfutils.varmanip import (
     get_checkpoint_path,
     get_savename_from_varname,
     is_training_name,
+    kept_variables,
     load_checkpoint_vars,
     load_chkpt_vars,
     load_parameter_file,
@@ -290,6 +291,23 @@ class TestSessionUpdate:
         a, b = tf.Variable(initial, name="a"), tf.Variable(initial, name="b")
         SessionUpdate(sess, [a, b]).update({"a:0": np.float32(1), "b:0": np.float32(2)})
         assert [1.0, 2.0] == sess.run([a, b])
+
+    @pytest.mark.parametrize("use_resource", [True, False])
+    def test_a_variable_without_a_fixed_shape(self, sess, use_resource):
+        """Such a variable takes a value that has another shape than its initial one, also in a final graph."""
+        if use_resource:
+            a = tf.Variable(np.zeros([0], "float32"), shape=[None], validate_shape=False, use_resource=True)
+        else:
+            a = tf.get_variable(
+                "a", initializer=np.zeros([0], "float32"), validate_shape=False, use_resource=False
+            )
+        b = tf.get_variable("b", initializer=0.0)
+        sess.run(tf.global_variables_initializer())
+        tf.get_default_graph().finalize()
+        with kept_variables(sess):
+            SessionUpdate(sess, [a, b]).update({a.name: np.float32([1, 2]), "b:0": 3.0})
+            assert ([1.0, 2.0], 3.0) == (sess.run(a).tolist(), sess.run(b))
+        assert ([], 0.0) == (sess.run(a).tolist(), sess.run(b))
 
     def test_unknown_name(self, sess):
         """A name that is not among the variables raises a KeyError."""

@@ -65,6 +65,23 @@ class Counted(Model):
             return super().build_graph(x + tf.cast(count.read_value(), tf.float32))
 
 
+class Growing(Model):
+    """Its cost depends on a local variable that each step makes longer."""
+
+    def build_graph(self, x):
+        steps = tf.Variable(
+            np.zeros([0], "float32"),
+            shape=[None],
+            validate_shape=False,
+            trainable=False,
+            use_resource=True,
+            collections=[tf.GraphKeys.LOCAL_VARIABLES],
+            name="steps",
+        )
+        with tf.control_dependencies([steps.assign(tf.concat([steps, [1.0]], 0))]):
+            return super().build_graph(x + tf.reduce_sum(steps.read_value()))
+
+
 class BigCounted(Counted):
     """Has a local variable that is too large for the state of a checkpoint."""
 
@@ -282,12 +299,19 @@ class TestLocalVariables:
     def test_of_the_user(self, tmp_path, dtype):
         """A local variable that the steps change continues with its value."""
         Counted.dtype = dtype
-        logger.set_logger_dir(str(tmp_path / "whole"), action="d")
-        expected = train(model=Counted(), exact="require")
-        logger.set_logger_dir(str(tmp_path / "parts"), action="d")
-        train(At(7, stop), model=Counted(), exact="require")
+        self.check(Counted, tmp_path)
 
-        assert expected == train(At(0, stop), model=Counted(), exact="require")
+    @pytest.mark.slow
+    def test_without_a_fixed_shape(self, tmp_path):
+        """A local variable may have another shape in each step."""
+        self.check(Growing, tmp_path)
+
+    def check(self, make_model, tmp_path):
+        logger.set_logger_dir(str(tmp_path / "whole"), action="d")
+        expected = train(model=make_model(), exact="require")
+        logger.set_logger_dir(str(tmp_path / "parts"), action="d")
+        train(At(7, stop), model=make_model(), exact="require")
+        assert expected == train(At(0, stop), model=make_model(), exact="require")
 
     @pytest.mark.slow
     def test_too_large(self, tmp_path, log_lines):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Sequence
 from ...callbacks.inference_runner import InferenceRunnerBase
 from ...dataflow.records import ENDED, STATE_WORDS, WAITS_FOR_ROOM
 from ...input_source.base import InputSource, ProxyInputSource
+from ...input_source.enqueue import EnqueueThread
 from ...input_source.queueing import QueueInput
 from ...input_source.reset import inputs_of
 from ...input_source.staging import StagingInput
@@ -60,7 +61,8 @@ def make_report(trainer: Any, main: threading.Thread) -> HangReport:
     meters = [] if source is None else source.flow.meters()
     waits_for_thread = len(meters) > 1 and meters[0].read().state != _FOR_ROOM
     if meters and (is_fed or waits_for_thread):
-        chain = find_chain(meters[-1], _reading_thread(source) or main)
+        thread = _enqueue_thread(source)
+        chain = find_chain(meters[-1], main if thread is None else thread.reader)
         lines += [f"  <- {line}" for line in chain.lines]
         stacks += chain.stacks
         pids += chain.pids
@@ -96,11 +98,11 @@ def _find_source(trainer: Any, stack: Sequence[Line]) -> InputSource | None:
     return sources[0] if len(sources) == 1 else None
 
 
-def _reading_thread(source: Any) -> threading.Thread | None:
-    """Return the thread that reads the DataFlow of an input; None if it is the thread that runs the session."""
+def _enqueue_thread(source: Any) -> EnqueueThread | None:
+    """Return the thread of an input; None if the thread that runs the session reads the DataFlow."""
     while isinstance(source, ProxyInputSource):
         source = source._input
-    return source.thread.reader if isinstance(source, QueueInput) else None
+    return source.thread if isinstance(source, QueueInput) else None
 
 
 def _describe_main(trainer: Any, stack: Sequence[Line], source: InputSource | None) -> str:
@@ -122,6 +124,9 @@ def _describe_main(trainer: Any, stack: Sequence[Line], source: InputSource | No
     if not source.flow.meters():
         return f"{what} is inside session.run. {type(source).__name__} does not tell whether data is missing."
     who, state = source.flow.meters()[0].name.partition(":")[0], source.flow.meters()[0].read().state
+    thread = _enqueue_thread(source)
+    if thread is not None and thread.ident is None:
+        return f"{what} waits for data, but the thread of {who} was never started: the callbacks of the input are missing."
     if state == _FOR_ROOM:
         other = ", or waits for another rank" if trainer.size > 1 else ""
         return f"{what} is inside session.run. The data is ready ({who} is full), so the graph itself does not end{other}."

@@ -59,3 +59,7 @@ class Rehearsal(Extension):
     def around_loop(self, trainer: Any) -> ContextManager[None]:
         """Return the context of the answer around all epochs."""
         return self._answer.around_loop(trainer)
+
+    def before_epochs(self, trainer: Any) -> None:
+        """Let the answer see where training begins."""
+        self._answer.before_epochs(trainer)

@@ -18,14 +18,14 @@ from ...utils.concurrency import is_main_thread
 from ...utils.frames import frame_of_thread
 from .preemption import Preemption
 
-__all__ = ["Interruptible", "interrupted"]
+__all__ = ["Interruptible", "error_of_interrupted_run"]
 
 _PATIENCE_SECONDS = 0.5
 
 
 class Interruptible:
     """
-    Context manager that lets Ctrl-C end a run of the session that waits for data.
+    Context manager that lets Ctrl-C, and the signals of `preemption`, end a run of the session that waits for data.
 
     Python calls signal handlers in the main thread, between two instructions. While the main thread waits inside
     TensorFlow for missing data, no handler is called. So another thread is notified of SIGINT by
@@ -171,6 +171,6 @@ def _place_of_main_thread() -> tuple[FrameType | None, int]:
     return frame, -1 if frame is None else frame.f_lasti
 
 
-def interrupted(who: str) -> KeyboardInterrupt:
+def error_of_interrupted_run(who: str) -> KeyboardInterrupt:
     """Return the error for a run that Interruptible made fail, in case the SIGINT handler does not raise one."""
-    return KeyboardInterrupt(f"{who}: Ctrl-C interrupted a run that waited for data.")
+    return KeyboardInterrupt(f"{who}: a signal interrupted a run that waited for data.")

@@ -233,11 +233,15 @@ class Preemption:
                 if self._left.wait(_POLL_SECONDS):
                     return
         logger.warning(
-            f"Received {_name(self._limiting or self.received)}: training ends after the current step or callback, within {self._within:g} s."
+            f"Received {_name(self._limiting or self.received)}: training ends after the current step or callback, within {self._within:g} s; "
+            "a step that waits for data is interrupted where possible."
         )
         if not self._left.wait(self._within):
             # not with the logger, whose lock the main thread may hold
-            os.write(2, f"Training did not end within {self._within:g} s: the process is ended.\n".encode())
+            os.write(
+                2,
+                f"Training did not end within {self._within:g} s: the process is ended. The latest checkpoint counts.\n".encode(),
+            )
             os._exit(_CODE)
 
 

@@ -1,5 +1,5 @@
 """
-The state of a training that `exact` adds to a checkpoint: positions of data, random numbers and moving averages.
+The state of a training that `exact` adds to a checkpoint: positions of data, random numbers, moving averages and local variables.
 
 `begin_exact` is called before the graph is built. From then on, inputs that are set up in this graph register
 here and keep the position of their data, random operations of the library become exact, and `ModelSaver`
@@ -27,6 +27,7 @@ from ...utils.random_streams import (
     save_generator,
 )
 from ..random import exact_entropy, make_exact
+from ..varmanip import SessionUpdate
 
 __all__ = ["ExactResume", "begin_exact", "find_exact", "held_position"]
 
@@ -104,11 +105,14 @@ class ExactResume:
         if not self._saved:
             return
         values = {**self._saved["averages"], **self._saved.get("local_variables", {})}
-        for variable in tf.local_variables():
-            value = values.get(variable.op.name)
-            if value is not None and variable.shape.is_compatible_with(np.shape(value)):
-                initializer = variable.initializer  # the graph is finalized, so there is no other assignment
-                tf.get_default_session().run(initializer, {initializer.inputs[1]: value})
+        fitting = [
+            variable
+            for variable in tf.local_variables()
+            if variable.op.name in values
+            and variable.shape.is_compatible_with(np.shape(values[variable.op.name]))
+        ]
+        update = SessionUpdate(tf.get_default_session(), fitting)
+        update.update({variable.name: values[variable.op.name] for variable in fitting})
         saved = self._saved["generators"]
         if "entropy" in saved:  # of another number of ranks
             saved = _new_generators(saved["entropy"], len(self._generators))
