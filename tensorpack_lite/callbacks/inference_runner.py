@@ -121,6 +121,11 @@ class InferenceRunnerBase(Callback):
                 "tower_func, or pass tower_func=..."
             )
         self._input_callbacks = Callbacks(self._input_source.setup(tower_func.input_signature))
+        if self._input_source.flow.never_ends:
+            raise ValueError(
+                f"{type(self).__name__}: the data repeats without end, so a round would never end. Leave out RepeatedData, or "
+                "limit the data: FixedSizeData(df, n)."
+            )
         self._build_towers(tower_func)
         for inf in self.infs:
             inf.setup_graph(self.trainer)
@@ -262,8 +267,8 @@ class InferenceRunner(InferenceRunnerBase):
 
     Raises:
         TypeError: an argument has another type.
-        ValueError: in `setup_graph`: a tower of that name exists, or the model needs a variable that training
-            does not have.
+        ValueError: in `setup_graph`: a tower of that name exists, the model needs a variable that training does not
+            have, or the data repeats without end.
         RuntimeError: in `setup_graph`: the trainer has no tower function; at a trigger: the input ends before its size.
 
     Runs at: setup_graph, before_train, trigger, after_train.

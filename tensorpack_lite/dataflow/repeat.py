@@ -15,11 +15,12 @@ from ..utils.old_names import old_arguments
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, InfiniteLengthError, ProxyDataFlow
 from .exact.recording import State
 
-__all__ = ["FixedSizeData", "RepeatedData", "RepeatedDataPoint", "run_without_end", "why_empty"]
+__all__ = ["FixedSizeData", "RepeatedData", "RepeatedDataPoint", "is_endless", "run_without_end", "why_empty"]
 
 _END = object()
 _MAX_EMPTY = 100  # passes without a datapoint, in a finite RepeatedData whose map function drops all
 _NOTHING: Iterator[Datapoint] = iter(())
+_PACKAGE = __name__.split(".")[0] + "."
 
 
 class RepeatedData(ProxyDataFlow):
@@ -221,3 +222,19 @@ def why_empty(ds: object) -> str:
             return reason
         ds = getattr(ds, "ds", None)
     return ""
+
+
+def is_endless(ds: object) -> bool:
+    """
+    Return whether a pipeline never ends, because it repeats its data without end.
+
+    Args:
+        ds: the last stage. Only stages of the library are known not to end a pass of an endless one early.
+    """
+    while isinstance(ds, ProxyDataFlow) and type(ds).__module__.startswith(_PACKAGE):
+        if isinstance(ds, RepeatedData):
+            return ds.num == -1 or is_endless(ds.ds)
+        if isinstance(ds, FixedSizeData):
+            return False
+        ds = ds.ds
+    return False

@@ -12,6 +12,7 @@ from ..dataflow.base import DataFlow
 from ..dataflow.batch import find_batch_size
 from ..dataflow.exact.recording import ResumeReport, State
 from ..dataflow.meter import Meter
+from ..dataflow.repeat import is_endless
 from ..loop.step import Step
 from ..tfutils.exact.state import find_exact
 from .datapoint import DatapointConverter
@@ -64,6 +65,11 @@ class InputFlow:
     def batch_size(self) -> int | None:
         """The number of samples in a datapoint; None if no BatchData of its DataFlow tells."""
         return find_batch_size(self._data)
+
+    @property
+    def never_ends(self) -> bool:
+        """Whether a pass of its DataFlow never ends; False if this is not known."""
+        return is_endless(self._data)
 
     # For inputs ------------------------------------------------------------------------------------------------------
     def begin(self, who: str) -> None:

@@ -14,7 +14,9 @@ from tensorpack_lite.callbacks.inference_runner import InferenceRunner
 from tensorpack_lite.callbacks.trigger import PeriodicTrigger
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.base import DataFlow
+from tensorpack_lite.dataflow.mapping import MapData
 from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.dataflow.repeat import FixedSizeData, RepeatedData
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import BatchQueueInput, QueueInput
 from tensorpack_lite.input_source.remap import remap_input_source
@@ -53,6 +55,19 @@ class TestRounds:
         trainer = run(ScalingTrainer(), [InferenceRunner(data(), ScalarStats("cost"))])
 
         assert [(2, 3 * MEAN), (4, 5 * MEAN)] == trainer.monitors.get_history("validation_cost")
+
+    @pytest.mark.parametrize("make_input", [lambda df: df, FeedInput, QueueInput])
+    def test_data_that_never_ends(self, make_input):
+        """Data that repeats without end is refused before training, also inside other stages; a limited part of it is not."""
+        endless = RepeatedData(data(), -1)
+        with pytest.raises(
+            ValueError, match=r"InferenceRunner: the data repeats without end.* FixedSizeData\(df, n\)"
+        ):
+            run(ScalingTrainer(), [InferenceRunner(make_input(MapData(endless, list)), ScalarStats("cost"))])
+        with tf.Graph().as_default():
+            limited = InferenceRunner(make_input(FixedSizeData(endless, 3)), ScalarStats("cost"))
+            trainer = run(ScalingTrainer(), [limited], epochs=1)
+        assert 3 * MEAN == trainer.monitors.get_latest("validation_cost")
 
     def test_several_inferencers(self):
         """A list of inferencers is accepted, and each one sees all datapoints."""

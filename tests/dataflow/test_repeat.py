@@ -7,9 +7,16 @@ import itertools
 import pytest
 from fakes.reading import broken_once
 
+from tensorpack_lite.dataflow.base import ProxyDataFlow
 from tensorpack_lite.dataflow.mapping import MapData
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
-from tensorpack_lite.dataflow.repeat import FixedSizeData, RepeatedData, RepeatedDataPoint, run_without_end
+from tensorpack_lite.dataflow.repeat import (
+    FixedSizeData,
+    RepeatedData,
+    RepeatedDataPoint,
+    is_endless,
+    run_without_end,
+)
 
 
 def one_to(last):
@@ -167,3 +174,29 @@ def test_run_without_end():
     flow = FixedSizeData(one_to(5), 2)
     list(flow)
     assert [[1], [2], [3]] == list(itertools.islice(run_without_end(flow), 3))
+
+
+class First(ProxyDataFlow):
+    """A user's stage, which ends a pass early."""
+
+    def __iter__(self):
+        yield next(iter(self.ds))
+
+
+@pytest.mark.parametrize(
+    ("stage", "expected"),
+    [
+        (lambda df: df, True),
+        (lambda df: MapData(df, returns_nothing), True),
+        (lambda df: RepeatedData(df, 3), True),
+        (lambda df: FixedSizeData(df, 3), False),
+        (lambda df: MapData(FixedSizeData(df, 3), returns_nothing), False),
+        (First, False),
+        (lambda df: MapData(First(df), returns_nothing), False),
+        (lambda df: RepeatedData(First(df), -1), True),
+    ],
+)
+def test_is_endless(stage, expected):
+    """A pipeline of the library's stages around an endless one is endless. A user's stage may end it."""
+    assert expected == is_endless(stage(RepeatedData(one_to(2), -1)))
+    assert not is_endless(RepeatedData(one_to(2), 3))
