@@ -128,6 +128,7 @@ ELSEWHERE = {
         "PolynomialDecay",
     ),
     "WeightAveraging",
+    *("BatchNormalization", "GlobalAveragePooling2D", "LayerNormalization"),
     *(
         "DataFrame",
         "IterableDataset",
