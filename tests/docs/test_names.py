@@ -128,7 +128,7 @@ ELSEWHERE = {
         "PolynomialDecay",
     ),
     "WeightAveraging",
-    *("BatchNormalization", "GlobalAveragePooling2D", "LayerNormalization"),
+    *("BatchNormalization", "GlobalAveragePooling2D", "LayerNormalization", "MaxPooling2D"),
     *(
         "DataFrame",
         "IterableDataset",
