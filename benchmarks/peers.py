@@ -10,6 +10,7 @@ the median time of a step, and the ratio to ours with its interval of 95 % confi
 
 Peers:
     ours       SimpleTrainer with the default callbacks; QueueInput
+    gated      ours with GATE_GRADIENTS = True, only with --peers: the gradients of an operation wait for each other
     raw        the same graph in the same precision, run by TensorFlow's own callable in a plain loop: the floor; feeds the batch
     keras      Model.fit of the Keras that TensorFlow uses
     tf_keras   Model.fit of Keras 2, if it is installed
@@ -80,6 +81,13 @@ def be_ours(turns, case):
         model=Model(), data=source, callbacks=[Step()], steps_per_epoch=10**9, max_epoch=1, **case.options()
     )
     launch_train_with_config(config, SimpleTrainer())
+
+
+def be_gated(turns, case):
+    from tensorpack_lite.train import SimpleTrainer
+
+    SimpleTrainer.GATE_GRADIENTS = True
+    be_ours(turns, case)
 
 
 def make_source(kind, x, label, batch):
@@ -212,7 +220,14 @@ def be_torch(turns, case):
         turns.step()
 
 
-PEERS = {"ours": be_ours, "raw": be_raw, "keras": be_keras, "tf_keras": be_tf_keras, "torch": be_torch}
+PEERS = {
+    "ours": be_ours,
+    "gated": be_gated,
+    "raw": be_raw,
+    "keras": be_keras,
+    "tf_keras": be_tf_keras,
+    "torch": be_torch,
+}
 
 
 # The comparison ------------------------------------------------------------------------------------------------------------
