@@ -70,7 +70,8 @@ class InferenceRunnerBase(Callback):
         self.infs: list[Any] = list(infs) if isinstance(infs, (list, tuple)) else [infs]
         for inf in self.infs:
             if not isinstance(inf, Inferencer):
-                raise type_error(name, "an Inferencer or a list of them", inf)
+                advice = f"Write ScalarStats({[inf]})." if isinstance(inf, str) else ""
+                raise type_error(name, "an Inferencer or a list of them", inf, advice)
         self._tower_name = tower_name
         self._tower_func = tower_func
         self._hooks: list[TowersHook] = []

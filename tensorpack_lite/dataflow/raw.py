@@ -232,6 +232,39 @@ class DataFromIterable(DataFlow):
         return _level_of(self._iterable) or super()._resume_level()
 
 
+def how_to_wrap(data: object, call: str = "{}") -> str:
+    """
+    Return the advice to wrap data that is not a DataFlow, with the class that fits; "" if there is none.
+
+    Args:
+        data: the data.
+        call: the call that gets the DataFlow, e.g. "QueueInput({})".
+    """
+    if isinstance(data, (type, str, dict, DataFlow)):
+        return ""
+    if _are_columns(data):
+        flow = call.format("BatchData(DataFromList(list(zip(X, Y))), 32)")
+        return f"These are arrays, not datapoints: {flow}."
+    if hasattr(data, "columns"):
+        name = "contrib.table.DataFromTable"
+    elif hasattr(data, "element_spec"):
+        name = "contrib.tf_data.DataFromTFDataset"
+    elif hasattr(data, "__len__") and hasattr(data, "__getitem__"):
+        name = "DataFromList"
+    elif hasattr(data, "__iter__"):
+        name = "DataFromIterable"
+    else:
+        name = "DataFromGenerator" if callable(data) else ""
+    return f"Wrap it: {call.format(f'{name}(data)')}." if name else ""
+
+
+def _are_columns(data: object) -> bool:
+    """Return whether data is a list or tuple of arrays of equal length, as the arguments of Keras' `fit` are."""
+    if not isinstance(data, (list, tuple)) or len(data) < 2:
+        return False
+    return all(isinstance(one, np.ndarray) and one.ndim for one in data) and len(set(map(len, data))) == 1
+
+
 def _level_of(source: object) -> tuple[str, str] | None:
     return ("none", "a running generator cannot begin again") if isinstance(source, Iterator) else None
 

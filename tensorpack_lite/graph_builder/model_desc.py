@@ -136,9 +136,16 @@ class ModelDesc(ModelDescBase):
         with explain_mistakes(f"{type(self).__name__}.optimizer"):
             optimizer = self.optimizer()
         if not isinstance(optimizer, tf.train.Optimizer):
-            raise _wrong_return(self, "optimizer", "a tf.train.Optimizer of tfv1, not of Keras", optimizer)
+            expected = "a tf.train.Optimizer of tfv1, not of Keras"
+            raise _wrong_return(self, "optimizer", expected, optimizer, "Write tf.train.AdamOptimizer(0.01).")
         return optimizer
 
 
-def _wrong_return(model: ModelDescBase, method: str, expected: str, got: object) -> TypeError:
-    return type_error(f"{type(model).__name__}.{method}() returned the wrong type", expected, got)
+def _wrong_return(
+    model: ModelDescBase, method: str, expected: str, got: object, advice: str = ""
+) -> TypeError:
+    if got is None:
+        advice = f"End {method}() with `return`."
+    elif isinstance(got, type):  # whose description has the cure
+        advice = ""
+    return type_error(f"{type(model).__name__}.{method}() returned the wrong type", expected, got, advice)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow
+from ..dataflow.raw import how_to_wrap
 from ..dataflow.repeat import RepeatedData
 from ..loop.callback import Callback
 from ..loop.callback_factory import CallbackFactory
@@ -46,7 +47,7 @@ class FeedInput(InputSource):
     """
 
     def __init__(self, ds: DataFlow, infinite: bool = True) -> None:
-        check_type("FeedInput: ds", ds, DataFlow, advice="Wrap it: FeedInput(DataFromList(data)).")
+        check_type("FeedInput: ds", ds, DataFlow, advice=how_to_wrap(ds, "FeedInput({})"))
         self.ds = ds
         self._infinite = infinite
         self._passes = ds

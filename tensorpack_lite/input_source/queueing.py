@@ -7,6 +7,7 @@ from typing import Any, Sequence
 from ..compat import TensorSpec
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow
+from ..dataflow.raw import how_to_wrap
 from ..dataflow.repeat import RepeatedData
 from ..loop.callback import Callback
 from ..loop.callback_factory import CallbackFactory
@@ -57,7 +58,7 @@ class QueueInput(HasOldInterface, FeedfreeInput):
 
     def __init__(self, ds: DataFlow, queue: tf.QueueBase | None = None) -> None:
         name = type(self).__name__
-        check_type(f"{name}: ds", ds, DataFlow, advice=f"Wrap it: {name}(DataFromList(data)).")
+        check_type(f"{name}: ds", ds, DataFlow, advice=how_to_wrap(ds, f"{name}({{}})"))
         if queue is not None:
             check_type(f"{name}: queue", queue, tf.QueueBase, "a TensorFlow queue")
         self.ds = ds

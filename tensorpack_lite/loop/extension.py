@@ -25,6 +25,7 @@ from typing import Any, ContextManager, Iterator, NamedTuple, Sequence
 
 from ..compat import tfv1 as tf
 from ..tfutils.sessinit import SessionInit
+from ..utils.errors import describe_got
 
 __all__ = ["Extension", "TrainArguments", "all_of", "check_extensions"]
 
@@ -112,7 +113,7 @@ def check_extensions(extensions: Sequence[object]) -> None:
     for one in extensions:
         if not isinstance(one, Extension):
             raise TypeError(
-                f"Trainer.extensions: expected a list of Extension, got {type(one).__name__} in it."
+                f"Trainer.extensions: expected a list of Extension, got {describe_got(one)} in it."
             )
         if one.state_name in names:
             raise ValueError(

@@ -7,6 +7,7 @@ from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
 from ..compat import tfv1 as tf
 from ..utils import logger
+from ..utils.errors import describe_got
 from ..utils.utils import humanize_time_delta
 from .callback import Call, Callback, is_overridden
 from .hooks import CallbackToHook
@@ -54,7 +55,7 @@ class Callbacks(Callback):
     def __init__(self, cbs: Sequence[Callback]) -> None:
         for cb in cbs:
             if not isinstance(cb, Callback):
-                raise TypeError(f"Callbacks: expected a list of Callback, got {type(cb).__name__} in it.")
+                raise TypeError(f"Callbacks: expected a list of Callback, got {describe_got(cb)} in it.")
         self.cbs = list(cbs)
         self.phase, self.num_called = "before_train", len(self.cbs)
         self.current_call: Call | None = None

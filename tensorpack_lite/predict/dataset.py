@@ -9,6 +9,7 @@ from multiprocessing import connection, get_all_start_methods, get_context
 from typing import Any, Iterator, TypeVar
 
 from ..dataflow.base import DataFlow, length_or_none
+from ..dataflow.raw import how_to_wrap
 from ..utils.arguments import ExplainsArguments
 from ..utils.checks import check_at_least, check_type
 from ..utils.concurrency import enable_death_signal, ensure_proc_terminate, start_proc_mask_signal
@@ -42,7 +43,7 @@ class DatasetPredictorBase(ExplainsArguments, ABC):
     def __init__(self, config: PredictConfig, dataset: DataFlow) -> None:
         name = type(self).__name__
         check_type(f"{name}: config", config, PredictConfig)
-        check_type(f"{name}: dataset", dataset, DataFlow, advice="Wrap it: DataFromList(data).")
+        check_type(f"{name}: dataset", dataset, DataFlow, advice=how_to_wrap(dataset))
         self.config = config
         self.dataset = dataset
         self._is_reset = False

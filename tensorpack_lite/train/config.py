@@ -12,6 +12,7 @@ from ..callbacks.monitor.base import MonitorBase
 from ..callbacks.monitor.json_file import JSONWriter
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow
+from ..dataflow.raw import how_to_wrap
 from ..graph_builder.model_desc import ModelDescBase
 from ..input_source.base import InputSource
 from ..loop.callback import Callback
@@ -107,15 +108,16 @@ class TrainConfig(HasOldInterface):
         xla: bool = False,
         rehearse: bool = False,
     ) -> None:
-        _check("dataflow", dataflow, DataFlow, "Wrap it: DataFromList(data). Use data= for an InputSource.")
-        advice = "Use dataflow= for a DataFlow. Wrap a list or an array: DataFromList(data)."
-        _check("data", data, InputSource, advice)
+        advice = f"{how_to_wrap(dataflow)} Use data= for an InputSource.".lstrip()
+        _check("dataflow", dataflow, DataFlow, advice)
+        _check("data", data, InputSource, f"Use dataflow= for a DataFlow. {how_to_wrap(data)}".rstrip())
         _check("model", model, ModelDescBase)
-        _check("callbacks", callbacks, list)
-        _check("extra_callbacks", extra_callbacks, list)
-        _check("monitors", monitors, list)
+        _check("callbacks", callbacks, list, "Write callbacks=[...].")
+        _check("extra_callbacks", extra_callbacks, list, "Write extra_callbacks=[...].")
+        _check("monitors", monitors, list, "Write monitors=[...].")
         for callback in (callbacks or []) + (extra_callbacks or []):
-            check_type("TrainConfig: an element of callbacks or extra_callbacks", callback, Callback)
+            who = "TrainConfig: an element of callbacks or extra_callbacks"
+            check_type(who, callback, Callback, "a Callback of tensorpack_lite")
         _not_both("dataflow", dataflow, "data", data)
         _not_both("session_creator", session_creator, "session_config", session_config)
         self.dataflow = dataflow

@@ -52,6 +52,8 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     ensure_graph_mode()
     if not isinstance(trainer, SingleCostTrainer):
         advice = "For other trainers, call train_with_defaults()."
+        if isinstance(trainer, TrainConfig):
+            advice = "The arguments are swapped: write launch_train_with_config(config, trainer)."
         raise type_error("launch_train_with_config: trainer", "a SingleCostTrainer", trainer, advice)
     if not isinstance(config, TrainConfig):
         raise type_error("launch_train_with_config: config", "a TrainConfig", config)

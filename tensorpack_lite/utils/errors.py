@@ -38,6 +38,16 @@ def error_text(error: BaseException) -> str:
         return "(its text cannot be shown)"
 
 
+def describe_got(got: object) -> str:
+    """Return the words for an object of the wrong type: its type, with the module for Keras; of a class, that it is one."""
+    if isinstance(got, type):
+        cure = "" if got.__module__ == "builtins" else f"; write {got.__name__}()"
+        return f"the class {got.__name__}{cure}"
+    kind = type(got)
+    is_of_keras = "keras" in kind.__module__.split(".")
+    return f"{kind.__module__}.{kind.__name__}" if is_of_keras else kind.__name__
+
+
 def type_error(who: str, expected: str, got: object, advice: str = "") -> TypeError:
     """
     Return the TypeError for an argument of the wrong type. See `checks.check_type` for checks that raise it.
@@ -45,14 +55,14 @@ def type_error(who: str, expected: str, got: object, advice: str = "") -> TypeEr
     Args:
         who: the class or function, with the argument where it is not obvious.
         expected: the expected type in words, e.g. "a DataFlow".
-        got: the given object. The message names its type.
+        got: the given object. The message names its type; for a class that should be called, it says so.
         advice: a sentence with the remedy, or "".
 
     Example:
         >>> str(type_error("QueueInput", "a DataFlow", [1], "Wrap it: QueueInput(DataFromList(data))."))
         'QueueInput: expected a DataFlow, got list. Wrap it: QueueInput(DataFromList(data)).'
     """
-    return TypeError(f"{who}: expected {expected}, got {type(got).__name__}. {advice}".rstrip())
+    return TypeError(f"{who}: expected {expected}, got {describe_got(got)}. {advice}".rstrip())
 
 
 def with_cause(error: BaseException, cause: BaseException | None) -> BaseException:

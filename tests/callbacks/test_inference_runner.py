@@ -332,6 +332,10 @@ class TestMistakes:
             (([1], ScalarStats("cost")), "expected a DataFlow or an InputSource, got list"),
             ((data(), [3]), "expected an Inferencer or a list of them, got int"),
             (
+                (data(), ["accuracy"]),
+                r"expected an Inferencer .*, got str. Write ScalarStats\(\['accuracy'\]\)",
+            ),
+            (
                 (data(), ScalarStats("cost"), "T", len),
                 "tower_func: expected a TowerFunc, got builtin_function",
             ),

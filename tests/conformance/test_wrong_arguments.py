@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorpack_lite import callbacks, dataflow, predict, train
+from tensorpack_lite import callbacks, dataflow, input_source, predict, train
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.tfutils import optimizer
 
@@ -112,12 +112,37 @@ MISTAKES = {
     "TrainConfig, no callback": (
         lambda: train.TrainConfig(steps_per_epoch=1, callbacks=[3]),
         TypeError,
-        "an element of callbacks .*expected Callback, got int",
+        "an element of callbacks .*expected a Callback of tensorpack_lite, got int",
     ),
     "TrainConfig, None as a callback": (
         lambda: train.TrainConfig(steps_per_epoch=1, callbacks=[None]),
         TypeError,
-        "an element of callbacks .*expected Callback, got NoneType",
+        "an element of callbacks .*expected a Callback of tensorpack_lite, got NoneType",
+    ),
+    "TrainConfig, the class of a callback": (
+        lambda: train.TrainConfig(steps_per_epoch=1, callbacks=[callbacks.ModelSaver]),
+        TypeError,
+        r"got the class ModelSaver; write ModelSaver\(\)",
+    ),
+    "TrainConfig, a callback without a list": (
+        lambda: train.TrainConfig(steps_per_epoch=1, callbacks=callbacks.ModelSaver()),
+        TypeError,
+        r"expected list, got ModelSaver\)\. Write callbacks=\[\.\.\.\]\.",
+    ),
+    "TrainConfig, the class of a model": (
+        lambda: train.TrainConfig(steps_per_epoch=1, model=train.ModelDesc),
+        TypeError,
+        r"expected ModelDescBase, got the class ModelDesc; write ModelDesc\(\)",
+    ),
+    "TrainConfig, dataflow of arrays": (
+        lambda: train.TrainConfig(steps_per_epoch=1, dataflow=(np.zeros([3, 2]), np.zeros(3))),
+        TypeError,
+        r"These are arrays, not datapoints: BatchData\(DataFromList\(list\(zip\(X, Y\)\)\), 32\)\.",
+    ),
+    "TrainConfig, dataflow that is an input": (
+        lambda: train.TrainConfig(steps_per_epoch=1, dataflow=input_source.FeedInput(SOURCE)),
+        TypeError,
+        r"got FeedInput\)\. Use data= for an InputSource\.",
     ),
     "TrainConfig, data": (
         lambda: train.TrainConfig(steps_per_epoch=1, data=SOURCE),

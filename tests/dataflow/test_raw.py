@@ -15,6 +15,7 @@ from tensorpack_lite.dataflow.raw import (
     DataFromList,
     DataFromQueue,
     FakeData,
+    how_to_wrap,
 )
 from tensorpack_lite.dataflow.repeat import RepeatedData
 
@@ -211,3 +212,51 @@ class TestDataFromIterable:
         """A number raises TypeError."""
         with pytest.raises(TypeError, match="DataFromIterable: expected an iterable"):
             DataFromIterable(3)
+
+
+class Iterated:
+    """An object that can only be iterated, such as a `DataLoader` of PyTorch, which has a length."""
+
+    def __len__(self):
+        return 3
+
+    def __iter__(self):
+        return iter([[1], [2], [3]])
+
+
+class TestHowToWrap:
+    @pytest.mark.parametrize(
+        ("data", "advice"),
+        [
+            ([[1], [2]], "Wrap it: DataFromList(data)."),
+            (np.zeros([3, 2]), "Wrap it: DataFromList(data)."),
+            (Iterated(), "Wrap it: DataFromIterable(data)."),
+            (lambda: iter([]), "Wrap it: DataFromGenerator(data)."),
+            (pytest, ""),
+            ("a path", ""),
+            (DataFromList, ""),
+        ],
+    )
+    def test_the_class_fits(self, data, advice):
+        """The advice names the DataFlow that accepts the data; there is none for an object that no DataFlow accepts."""
+        assert advice == how_to_wrap(data)
+
+    @pytest.mark.parametrize(
+        ("attribute", "flow"),
+        [("columns", "contrib.table.DataFromTable"), ("element_spec", "contrib.tf_data.DataFromTFDataset")],
+    )
+    def test_another_library(self, attribute, flow):
+        """A table of pandas and a `tf.data.Dataset`, which have these attributes, have DataFlows of their own."""
+        data = type("Data", (Iterated,), {attribute: None})()
+        assert f"Wrap it: {flow}(data)." == how_to_wrap(data)
+
+    @pytest.mark.parametrize("kind", [list, tuple])
+    def test_arrays(self, kind):
+        """Arrays of equal length are the arguments of Keras' `fit`; their rows become datapoints."""
+        arrays = kind([np.zeros([3, 2]), np.zeros(3)])
+        advice = "QueueInput(BatchData(DataFromList(list(zip(X, Y))), 32))"
+        assert f"These are arrays, not datapoints: {advice}." == how_to_wrap(arrays, "QueueInput({})")
+
+    def test_a_datapoint_of_arrays(self):
+        """Arrays of different lengths are not columns."""
+        assert "Wrap it: DataFromList(data)." == how_to_wrap([np.zeros(3), np.zeros(2)])

@@ -112,6 +112,32 @@ def test_optimizer_of_another_kind():
         Wrong().get_optimizer()
 
 
+def keras_adam():
+    """An object of the class Adam of Keras 3."""
+    return type("Adam", (), {"__module__": "keras.src.optimizers.adam"})()
+
+
+@pytest.mark.parametrize(
+    ("returned", "match"),
+    [
+        ("adam", r"got str\. Write tf\.train\.AdamOptimizer\(0\.01\)\.$"),
+        (
+            keras_adam(),
+            r"got keras\.src\.optimizers\.adam\.Adam\. Write tf\.train\.AdamOptimizer\(0\.01\)\.$",
+        ),
+        (tf.train.AdamOptimizer, r"got the class AdamOptimizer; write AdamOptimizer\(\)\.$"),
+        (None, r"got NoneType\. End optimizer\(\) with `return`\.$"),
+    ],
+    ids=["name", "keras", "class", "none"],
+)
+def test_advice_about_the_optimizer(returned, match):
+    """The error about the result of optimizer() says what to write."""
+    model = Model()
+    model.optimizer = lambda: returned
+    with pytest.raises(TypeError, match=match):
+        model.get_optimizer()
+
+
 @pytest.mark.parametrize("is_training", [True, False])
 def test_training(is_training):
     """`training` follows the tower."""

@@ -55,6 +55,12 @@ class TestLaunch:
         with pytest.raises(TypeError, match="expected a SingleCostTrainer, got Trainer"):
             launch_train_with_config(TrainConfig(steps_per_epoch=1), Trainer())
 
+    def test_swapped_arguments(self):
+        """A trainer and a config in the wrong order raise an error that says so."""
+        match = r"The arguments are swapped: write launch_train_with_config\(config, trainer\)"
+        with pytest.raises(TypeError, match=match):
+            launch_train_with_config(SimpleTrainer(), TrainConfig(steps_per_epoch=1))
+
     def test_another_config(self):
         """A config that is not a TrainConfig raises TypeError."""
         with pytest.raises(TypeError, match="expected a TrainConfig, got dict"):

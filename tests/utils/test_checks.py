@@ -110,6 +110,13 @@ class TestType:
         with pytest.raises(TypeError, match=r"\(expected a path, got int\)\.$"):
             check_type("f: x", 1, (str, bytes), "a path")
 
+    def test_a_class(self):
+        """A class in the place of its object is named, with the call that creates the object."""
+        with pytest.raises(
+            TypeError, match=r"\(expected int, got the class TestType; write TestType\(\)\)\.$"
+        ):
+            check_type("f: x", TestType, int)
+
     def test_callable(self):
         """A callable is returned, and another object raises a TypeError."""
         assert check_callable("f: func", len) is len

@@ -31,6 +31,18 @@ class TestTypeError:
         """Without advice, the message ends with the period."""
         assert "f: expected a path, got NoneType." == str(type_error("f", "a path", None))
 
+    def test_a_class(self):
+        """A class in the place of its object is named, with the call that creates the object; a built-in class is only named."""
+        error = type_error("f", "an error", OwnError)
+        assert "f: expected an error, got the class OwnError; write OwnError()." == str(error)
+        assert "f: expected a path, got the class str." == str(type_error("f", "a path", str))
+
+    def test_an_object_of_keras(self):
+        """The type of an object of Keras is named with its module, because the library has classes of the same names."""
+        stopping = type("EarlyStopping", (), {"__module__": "keras.src.callbacks"})()
+        error = type_error("f", "a Callback", stopping)
+        assert "f: expected a Callback, got keras.src.callbacks.EarlyStopping." == str(error)
+
 
 class TestRebuildError:
     @pytest.mark.parametrize("kind", [ValueError, RuntimeError, KeyError, AssertionError, ZeroDivisionError])
