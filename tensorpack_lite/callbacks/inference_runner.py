@@ -121,6 +121,7 @@ class InferenceRunnerBase(Callback):
                 f"{type(self).__name__} '{self._tower_name}': the trainer has no tower function. Use a TowerTrainer that sets "
                 "tower_func, or pass tower_func=..."
             )
+        self._input_source.flow.user = type(self).__name__
         self._input_callbacks = Callbacks(self._input_source.setup(tower_func.input_signature))
         if self._input_source.flow.never_ends:
             raise ValueError(

@@ -65,7 +65,8 @@ class FeedInput(InputSource):
         self._feed_names = [
             placeholder.name for placeholder in self._placeholders
         ]  # faster keys than tensors
-        self._convert = self.flow.converter = DatapointConverter("FeedInput", input_signature)
+        self._who = self.flow.name_input("FeedInput")
+        self._convert = self.flow.converter = DatapointConverter(self._who, input_signature)
         self.flow.threads = []
         self._stream = self.flow.open(self.ds, RepeatedData(self._passes, -1) if self._infinite else self.ds)
 
@@ -81,7 +82,7 @@ class FeedInput(InputSource):
             self._datapoints = None
             self.flow.leave_pass()
         self._was_reset = True
-        self._datapoints = iterate_named(self._stream, "FeedInput", self.ds)
+        self._datapoints = iterate_named(self._stream, self._who, self.ds)
 
     def _size(self) -> int:
         return len(self.ds)

@@ -34,6 +34,7 @@ class InputFlow:
         who: the class of the input.
 
     Attributes:
+        user: the class that has set up the input, for the errors of its data; "" if it is the trainer. Set it before `setup`.
         converter: the converter of the datapoints; None if they do not pass through Python.
         threads: meters of the input's own threads, from the graph to the data; None if it is unknown where it waits.
         no_position: why the data cannot return to a position; "" if there is nothing to return to. None: it can, or nothing is
@@ -44,6 +45,7 @@ class InputFlow:
 
     def __init__(self, who: str) -> None:
         self._who = who
+        self.user = ""
         self.converter: DatapointConverter | None = None
         self.threads: list[Meter] | None = None
         self.no_position: str | None = None
@@ -72,6 +74,15 @@ class InputFlow:
         return is_endless(self._data)
 
     # For inputs ------------------------------------------------------------------------------------------------------
+    def name_input(self, name: str) -> str:
+        """
+        Return the name of an input in messages, e.g. "InferenceRunner: FeedInput".
+
+        Args:
+            name: its class.
+        """
+        return f"{self.user}: {name}" if self.user else name
+
     def begin(self, who: str) -> None:
         """
         Resume the data if the training in this graph is resumed exactly. Only the first call counts.

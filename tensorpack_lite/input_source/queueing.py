@@ -132,7 +132,7 @@ class QueueInput(HasOldInterface, FeedfreeInput):
         return 1
 
     def _make_thread(self) -> EnqueueThread:
-        who = type(self).__name__
+        who = self.flow.name_input(type(self).__name__)
         thread = EnqueueThread(who, self.ds, self._datapoint_signature, self._ops, self._stream)
         self.flow.converter = thread.converter
         self.flow.threads = [thread.enqueuing, thread.reading]

@@ -77,7 +77,8 @@ class TFDatasetInput(FeedfreeInput):
             self._iterator = tf.data.make_initializable_iterator(dataset)
 
     def _dataset_of(self, dataflow: DataFlow) -> tf.data.Dataset:
-        stream, convert = self._stream, DatapointConverter("TFDatasetInput", self._signature)
+        who = self.flow.name_input("TFDatasetInput")
+        stream, convert = self._stream, DatapointConverter(who, self._signature)
         self.flow.converter = convert
 
         def to_element(datapoint: Any) -> tuple:
@@ -88,7 +89,7 @@ class TFDatasetInput(FeedfreeInput):
 
         def generate() -> Iterator[tuple]:  # pragma: no cover (runs in threads of TensorFlow)
             self._stop_reading()
-            datapoints = iterate_named(stream, "TFDatasetInput", dataflow)
+            datapoints = iterate_named(stream, who, dataflow)
             self._reader = _Reader(map(to_element, datapoints))
             try:
                 yield from self._reader

@@ -346,6 +346,20 @@ class TestMistakes:
         with pytest.raises(TypeError, match=f"InferenceRunner: {match}"):
             InferenceRunner(*arguments)
 
+    @pytest.mark.parametrize("make_input", [FeedInput, QueueInput, TFDatasetInput])
+    def test_the_data_names_the_runner(self, make_input):
+        """A datapoint that does not fit raises an error that begins with the runner, because training has data, too."""
+        source = make_input(data([np.zeros([1, 2, 3], "float32")]))
+        match = f"^InferenceRunner: {make_input.__name__}: component 0 'x' has the wrong shape"
+        with pytest.raises(ValueError, match=match):
+            run(ScalingTrainer(), [InferenceRunner(source, ScalarStats("cost"))])
+
+    def test_a_failing_dataflow_names_the_runner(self):
+        """An error of the DataFlow begins with the runner, too."""
+        flow = Flow(lambda: iter([1 // 0]), 1)
+        with pytest.raises(ZeroDivisionError, match="^InferenceRunner: FeedInput: the DataFlow Flow failed"):
+            run(ScalingTrainer(), [InferenceRunner(flow, ScalarStats("cost"))])
+
     def test_an_empty_tower_name(self):
         """An empty tower name raises ValueError, because the tensors would mix with those of the training tower."""
         with pytest.raises(ValueError, match="InferenceRunner: tower_name is empty"):
