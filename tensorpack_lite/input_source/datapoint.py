@@ -26,7 +26,7 @@ Examine = Callable[[Dict[str, np.ndarray]], bool]
 _NUM_CHECKSUMS = 8
 _NUM_SAMPLES = 16
 _MAX_SAMPLE_BYTES = 4 << 20
-_BATCH_ADVICE = "The first axis, that of the batch, is missing: put BatchData around the DataFlow."
+_BATCH_ADVICE = "put BatchData around the DataFlow."
 _ADVICE = "Convert it in the DataFlow, e.g. with MapDataComponent, or change the model's inputs()."
 
 
@@ -87,13 +87,29 @@ class DatapointConverter:
                 f"{', '.join(self._names)}, got {len(datapoint)}: {', '.join(map(describe_value, datapoint))}). "
                 "Select or add components in the DataFlow, e.g. with SelectComponent or MapData, or change the model's inputs()."
             )
-        arrays = list(map(FeedConverter.convert, self._converters, datapoint))
+        try:
+            arrays = list(map(FeedConverter.convert, self._converters, datapoint))
+        except (TypeError, ValueError) as error:
+            question = self._question_of_order(datapoint)
+            if not question:
+                raise
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"{error} {question}") from error
         if len(self.first_checksums) < _NUM_CHECKSUMS:
             self.first_checksums.append([checksum(array) for array in arrays])
             self.first_datapoint = self.first_datapoint or dict(zip(self._names, map(_first_samples, arrays)))
         if self.examine is not None and not self.examine(dict(zip(self._names, arrays))):
             self.examine = None
         return arrays
+
+    def _question_of_order(self, datapoint: Sequence[object]) -> str:
+        """Return a question if the first component that does not fit should change places with another one; "" otherwise."""
+        pairs = enumerate(zip(self._converters, datapoint))
+        wrong = [index for index, (converter, value) in pairs if not converter.fits(value)]
+        for index in wrong[1:]:
+            if self._converters[wrong[0]].fits(datapoint[index]):
+                return f"Component {index} fits '{self._names[wrong[0]]}': is the order swapped?"
+        return ""
 
     def _components_of(self, datapoint: object) -> Sequence[object]:
         if isinstance(datapoint, tuple):

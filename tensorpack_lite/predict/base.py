@@ -209,7 +209,10 @@ class _Evaluation:
         self.shapes = [tensor.shape for tensor in feeds]
         self._names = [tensor.op.name for tensor in feeds]
         self._conversions = [
-            FeedConverter(f"Predictor: '{t.op.name}'", t.dtype, t.shape).convert for t in feeds
+            FeedConverter(
+                f"Predictor: '{t.op.name}'", t.dtype, t.shape, batch_advice="add it with x[None]."
+            ).convert
+            for t in feeds
         ]
         # A tensor that is fed is not computed; its value is copied to the outputs.
         position_of_feed = {tensor.name: position for position, tensor in enumerate(feeds)}

@@ -10,6 +10,8 @@ from ..compat import tfv1 as tf
 
 __all__ = ["FeedConverter", "describe_value"]
 
+_NO_BATCH_AXIS = "The first axis, that of the batch, is missing"
+
 
 class FeedConverter:
     """
@@ -25,7 +27,7 @@ class FeedConverter:
             conversions of NumPy's "same kind" (float64 to float32, int to float, bool to int) and integers
             that fit into a narrower integer type; other conversions, such as float to int, raise an error.
         advice: a sentence with the fix for a wrong dtype or shape.
-        batch_advice: that for a shape without the first axis; None means `advice`.
+        batch_advice: how to add the first axis, for a shape without it; None means `advice`.
 
     Example:
         >>> converter = FeedConverter("FeedInput: component 0 'x'", tf.float32, [None], is_strict=True)
@@ -64,11 +66,20 @@ class FeedConverter:
         array = value if type(value) is np.ndarray and value.dtype == self._dtype else self._cast(value)
         if array.shape != self._good_shape:
             if not self._shape.is_compatible_with(array.shape):
+                given = value if isinstance(value, np.ndarray) else array
                 lacks_axis = self._shape.ndims and self._shape[1:].is_compatible_with(array.shape)
-                advice = self._batch_advice if lacks_axis else None
-                raise ValueError(self._message("has the wrong shape", array, advice))
+                advice = f"{_NO_BATCH_AXIS}: {self._batch_advice}" if self._batch_advice else None
+                raise ValueError(self._message("has the wrong shape", given, advice if lacks_axis else None))
             self._good_shape = array.shape
         return array
+
+    def fits(self, value: object) -> bool:
+        """Return whether `convert` accepts a value."""
+        try:
+            self.convert(value)
+        except (TypeError, ValueError):
+            return False
+        return True
 
     def _cast(self, value: object) -> np.ndarray:
         if isinstance(value, tf.Tensor):
@@ -104,7 +115,22 @@ class FeedConverter:
 
     def _message(self, problem: str, value: object, advice: str | None = None) -> str:
         sentence = f"{self._label} {problem} (expected {self._expected}, got {describe_value(value)})."
+        if self._are_one_hot(value):
+            advice = "One-hot labels? Convert them with np.argmax(labels, -1)."
         return f"{sentence} {self._advice if advice is None else advice}".rstrip()
+
+    def _are_one_hot(self, value: object) -> bool:
+        """Return whether the input takes the numbers of classes, and a value has one-hot rows instead."""
+        if (
+            self._dtype.kind not in "iu"
+            or not isinstance(value, np.ndarray)
+            or value.dtype.kind not in "buif"
+        ):
+            return False
+        if self._shape.ndims != value.ndim - 1 or not self._shape.is_compatible_with(value.shape[:-1]):
+            return False
+        is_one = value == 1
+        return value.shape[-1] > 1 and bool(np.all(is_one | (value == 0)) and np.all(is_one.sum(-1) == 1))
 
 
 def describe_value(value: object) -> str:

@@ -212,3 +212,62 @@ def test_missing_batch_axis():
         convert([np.zeros([8, 8], "float32")])
     with pytest.raises(ValueError, match=r"got float32 \(8, 7\)\)\. Convert it in the DataFlow"):
         convert([np.zeros([8, 7], "float32")])
+
+
+X_Y = [TensorSpec([None, 8], tf.float32, "x"), TensorSpec([None], tf.int32, "y")]
+
+
+class TestAdvice:
+    @pytest.mark.parametrize(
+        "swapped",
+        [
+            [np.zeros(20, "int32"), np.zeros([20, 8], "float32")],
+            [np.zeros(20, "float32"), np.zeros([20, 8], "float32")],
+        ],
+        ids=["int32", "float32"],
+    )
+    def test_swapped_components(self, swapped):
+        """Components in the wrong order raise an error with the dtype of the given array, which asks for the order."""
+        match = (
+            rf"component 0 'x' has the wrong shape \(expected float32 \[None, 8\], got {swapped[0].dtype.name} \(20,\)\)\..*"
+            r"Component 1 fits 'x': is the order swapped\?$"
+        )
+        with pytest.raises(ValueError, match=match):
+            DatapointConverter("FeedInput", X_Y)(swapped)
+
+    def test_a_component_that_is_in_its_place(self):
+        """A component that fits its own input is not taken for another one."""
+        signature = [TensorSpec([None, 8], tf.float32, "x"), TensorSpec([None, 8], tf.float32, "z")]
+        with pytest.raises(ValueError, match=r"got float32 \(20, 7\)\)\. Convert it in the DataFlow[^?]*$"):
+            DatapointConverter("FeedInput", signature)([np.zeros([20, 7], "float32"), np.zeros([20, 8])])
+
+    @pytest.mark.parametrize("dtype", ["float32", "int32", "bool"])
+    def test_one_hot_labels(self, dtype):
+        """One-hot labels for an input of numbers raise an error that names np.argmax."""
+        labels = np.eye(3)[[0, 2, 2, 1]].astype(dtype)
+        with pytest.raises(
+            (TypeError, ValueError), match=r"\(4, 3\)\)\. One-hot labels\? .*np\.argmax\(labels, -1\)\.$"
+        ):
+            convert("int32", labels, [None])
+
+    @pytest.mark.parametrize(
+        "labels",
+        [
+            np.full([4, 2], 0.5),
+            np.zeros([4, 2]),
+            np.ones([4, 1]),
+            np.ones([4, 2]),
+            np.eye(4)[None],
+            np.eye(4)[0],
+        ],
+        ids=["shares", "zeros", "a column", "ones", "more axes", "no batch"],
+    )
+    def test_other_arrays_are_not_one_hot(self, labels):
+        """Arrays without exactly one 1 in each row, or with another number of axes, get the usual advice."""
+        with pytest.raises((TypeError, ValueError), match="^[^?]*$"):
+            convert("int32", labels, [None])
+
+    def test_one_hot_labels_where_they_belong(self):
+        """An input of one-hot labels gets the usual advice for another wrong shape."""
+        with pytest.raises(ValueError, match="Convert it in the DataFlow"):
+            convert("float32", np.eye(3)[None], [None, 3])

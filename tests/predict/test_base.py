@@ -103,8 +103,16 @@ class TestOnlinePredictor:
     def test_wrong_shape(self, sess, online):
         """A wrong rank or known dimension raises ValueError."""
         with pytest.raises(
-            ValueError, match=r"Predictor: 'x' has the wrong shape \(expected .*, got float32 \(2,\)\)"
+            ValueError, match=r"Predictor: 'x' has the wrong shape \(expected .*, got float32 \(3, 3\)\)\.$"
         ):
+            OnlinePredictor(["x", "n"], ["y"], sess=sess)(np.ones([3, 3]).astype("float32"), 1)
+
+    def test_missing_batch_axis(self, sess, online):
+        """A single sample raises an error that says how to add the batch axis."""
+        match = (
+            r"got float32 \(2,\)\)\. The first axis, that of the batch, is missing: add it with x\[None\]\.$"
+        )
+        with pytest.raises(ValueError, match=match):
             OnlinePredictor(["x", "n"], ["y"], sess=sess)([1, 1], 1)
 
     def test_not_an_array(self, sess, online):
