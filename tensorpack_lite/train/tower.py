@@ -19,6 +19,7 @@ from ..tfutils.summary import add_moving_summary, has_scalar_summary
 from ..tfutils.tower.context import PredictTowerContext, get_current_tower_context  # noqa: F401 (scripts import it here)
 from ..tfutils.tower.func import TowerFunc
 from ..tfutils.tower.handle import TowerTensorHandle, TowerTensorHandles
+from ..tfutils.tower.mistakes import explain_mistakes
 from ..utils import logger
 from ..utils.argtools import call_only_once, memoized
 from ..utils.errors import type_error
@@ -215,7 +216,8 @@ class SingleCostTrainer(TowerTrainer):
 
         self.tower_func = TowerFunc(get_and_keep_cost, input_signature)
         input_callbacks = self._setup_input(input_signature, input)
-        train_callbacks = self._setup_graph(input, self._tower_func_or_raise(), get_opt_fn)
+        with explain_mistakes(f"{type(self).__name__}.setup_graph"):
+            train_callbacks = self._setup_graph(input, self._tower_func_or_raise(), get_opt_fn)
         self._report_cost()
         self.register_callback([*input_callbacks, *(train_callbacks or [])])
 

@@ -183,3 +183,11 @@ class TestNameClash:
             "", is_training=True
         ):
             function(x)
+
+
+def test_a_tensor_of_another_graph():
+    """A tensor that a model has kept from another graph: the error says to create a new model for each training."""
+    with tf.Graph().as_default():
+        kept = tf.constant(1.0)
+    with pytest.raises(ValueError, match=r"(?s)same graph.*create a new model object \(ModelDesc\)"):
+        build(lambda x: x * kept)

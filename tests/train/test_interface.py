@@ -66,6 +66,21 @@ class TestLaunch:
         with pytest.raises(TypeError, match="expected a TrainConfig, got dict"):
             launch_train_with_config({}, SimpleTrainer())
 
+    def test_a_model_with_the_optimizer_of_another_graph(self):
+        """A model whose optimizer has a tensor of an earlier training raises an error that says to create a new model."""
+
+        class Model(Mean):
+            def optimizer(self):
+                return tf.train.GradientDescentOptimizer(tf.constant(0.1))
+
+        model = Model()
+        with tf.Graph().as_default():
+            model.get_optimizer()
+        with pytest.raises(
+            ValueError, match=r"(?s)same graph.*SimpleTrainer.setup_graph: .*create a new model object"
+        ):
+            launch_train_with_config(TrainConfig(model=model, dataflow=threes()), SimpleTrainer())
+
     def test_no_model(self):
         """A config without a model raises ValueError."""
         with pytest.raises(ValueError, match="the config has no model"):

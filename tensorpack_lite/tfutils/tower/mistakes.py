@@ -22,6 +22,7 @@ _EAGER = (
     "be part of one. Create it inside the model. Outside of a model, add the line `tf.disable_eager_execution()` below `from "
     "tensorpack_lite import tfv1 as tf`."
 )
+_OTHER_GRAPH = "a tensor of another graph was used: create a new model object (ModelDesc) and a new DataFlow for each training."
 _LAYERS = {
     "dense": "FullyConnected", "conv2d": "Conv2D", "conv2d_transpose": "Conv2DTranspose",
     "batch_normalization": "BatchNorm", "dropout": "Dropout", "max_pooling2d": "MaxPooling",
@@ -45,8 +46,8 @@ def explain_mistakes(who: str) -> Iterator[None]:
     """
     Add the cure to TensorFlow's errors about frequent mistakes.
 
-    A tensor as a condition of `if`, a loop over a tensor, a tensor of eager execution, and functions of `import tensorflow as tf`,
-    which has another interface than `tfv1`. Other errors are not changed.
+    A tensor as a condition of `if`, a loop over a tensor, a tensor of eager execution or of another graph, and functions of
+    `import tensorflow as tf`, which has another interface than `tfv1`. Other errors are not changed.
 
     Args:
         who: the code of the user that runs inside, for the message.
@@ -97,6 +98,8 @@ def _cure(text: str) -> str | None:
         return _IMPORT if hasattr(module, missing.group(2)) else None
     if "capture an EagerTensor" in text:
         return _EAGER
+    if "must be from the same graph as" in text:
+        return _OTHER_GRAPH
     return _IMPORT if _OF_VERSION_2.search(text) else None
 
 
