@@ -85,7 +85,11 @@ class LearningRateFinder(Callback):
         self._has_begun = self._is_searching = False
 
     def _setup_graph(self) -> None:
-        self.param.setup_graph()
+        try:
+            self.param.setup_graph()
+        except ValueError as error:
+            advice = "For a variable with another name, pass LearningRateFinder(param=...), or --variable to find-lr."
+            raise ValueError(f"{error} {advice}") from error
         cost = self.trainer.cost
         if self._cost_name is not None:
             (cost,) = self.get_tensors_maybe_in_tower([self._cost_name])

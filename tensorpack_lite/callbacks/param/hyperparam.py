@@ -71,8 +71,9 @@ class GraphVarParam(HyperParam):
         found = [variable for variable in variables if variable.name == self._variable_name]
         if not found:
             raise ValueError(
-                f"GraphVarParam: '{self.name}' is not a variable of this graph. Create it, e.g. "
-                f"tf.get_variable('{self._op_name}', initializer=0.1, trainable=False). A tensor cannot be set."
+                f"GraphVarParam: '{self.name}' is not a variable of this graph. Create it, e.g. in optimizer(): "
+                f"rate = tf.get_variable('{self._op_name}', initializer=0.01, trainable=False), and give it to the optimizer: "
+                "tf.train.AdamOptimizer(rate). A tensor cannot be set."
             )
         self.var = found[0]
         if not self.var.shape.is_compatible_with(self.shape):

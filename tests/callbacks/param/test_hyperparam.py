@@ -48,7 +48,10 @@ class TestGraphVarParam:
         """A decayed learning rate is a tensor: the ValueError asks for a variable."""
         step = tf.train.create_global_step()
         tf.train.exponential_decay(0.1, step, 1, 0.5, name="lr")
-        with pytest.raises(ValueError, match="GraphVarParam: 'lr' is not a variable.*get_variable"):
+        with pytest.raises(
+            ValueError,
+            match=r"GraphVarParam: 'lr' is not a variable.*in optimizer\(\): rate = .*get_variable",
+        ):
             GraphVarParam("lr").setup_graph()
 
     def test_the_name_is_exact(self):
