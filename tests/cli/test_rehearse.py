@@ -112,9 +112,9 @@ def test_all_parts(rehearse, tmp_path, arguments):
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (("validation",), "callbacks at the end of epoch 1 "),
-        (("fail",), "callbacks at the end of epoch 1 "),
-        (("fail", "resume"), "callbacks at the end of epoch 3 "),
+        (("validation",), "callbacks at the end of epoch 1: PeriodicTrigger-InferenceRunner "),
+        (("fail",), "callbacks at the end of epoch 1: CallbackFactory "),
+        (("fail", "resume"), "callbacks at the end of epoch 3: CallbackFactory "),
     ],
 )
 def test_a_part_that_fails(rehearse, arguments, part):

@@ -135,8 +135,14 @@ class ShortTraining(Extension):
 
     @contextmanager
     def around_loop(self, trainer: Any) -> Iterator[None]:
-        """Collect the times, the first datapoint and the checkpoint."""
-        yield
+        """Collect the times, the first datapoint and the checkpoint. If a callback fails, name it in its part."""
+        try:
+            yield
+        except BaseException:  # which is raised again
+            call = trainer.callbacks.current_call
+            if call is not None and call.moment == "_trigger_epoch":
+                self._part += f": {call.callback}"
+            raise
         self.ends("")
         self._rows += _rows_of(trainer.callbacks.epoch_seconds)
         self._facts.update(
