@@ -1,9 +1,11 @@
-"""The arguments of all commands. This module imports only argparse, so `--help` and usage errors are immediate."""
+"""The arguments of all commands. This module imports only the standard library, so `--help` and usage errors are immediate."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Callable, Sequence
+import difflib
+import re
+from typing import Callable, NoReturn, Sequence
 
 from .._version import __version__
 
@@ -17,6 +19,7 @@ _WITH_VALUES = (  # options of commands before a script
     *("--variable", "--lowest", "--highest", "--steps", "--epochs", "--output", "-o"),
     *("--gain", "--memory"),
 )
+_UNKNOWN_COMMAND = re.compile(r"argument COMMAND: invalid choice: '(.*?)' \(choose from (.*)\)")
 _MATCH_HELP = "only names that contain this regular expression"
 
 
@@ -39,9 +42,28 @@ def split_program(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return options, program
 
 
+class _Parser(argparse.ArgumentParser):
+    """Parser whose error about an unknown command names the command that was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        found = _UNKNOWN_COMMAND.match(message)
+        super().error(message if found is None else _describe_unknown(found.group(1), found.group(2)))
+
+
+def _describe_unknown(name: str, choices: str) -> str:
+    if name == "launch":
+        return (
+            "there is no command 'launch'. To start several processes, use python -m tensorpack_lite.launch."
+        )
+    names = re.findall(r"[\w-]+", choices)
+    nearest = difflib.get_close_matches(name, names, n=1)
+    cure = f"Did you mean '{nearest[0]}'?" if nearest else f"The commands are: {', '.join(names)}."
+    return f"there is no command '{name}'. {cure}"
+
+
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line. Its result has the name of the command in `command`."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="tensorpack-lite",
         description="Run old scripts. Inspect checkpoints, statistics and data of a training.",
     )

@@ -115,6 +115,24 @@ class TestMain:
         assert 0 == end.value.code
         assert f"usage: tensorpack-lite {command}" in capsys.readouterr().out
 
+    @pytest.mark.parametrize(
+        ("arguments", "text"),
+        [
+            (
+                ["launch", "-n", "2", "train.py"],
+                "'launch'. To start several processes, use python -m tensorpack_lite.launch.",
+            ),
+            (["rehearsal", "train.py"], "'rehearsal'. Did you mean 'rehearse'?"),
+            (["xyz"], "'xyz'. The commands are: ls-checkpoint, dump-params, "),
+        ],
+    )
+    def test_an_unknown_command(self, capsys, arguments, text):
+        """A command that does not exist is an error that names the nearest one, or all."""
+        with pytest.raises(SystemExit) as end:
+            main(arguments)
+        assert 2 == end.value.code
+        assert f"tensorpack-lite: error: there is no command {text}" in capsys.readouterr().err
+
     def test_no_command(self, capsys):
         """Without a command, the help goes to stderr and the exit code is 2."""
         assert 2 == main([])
