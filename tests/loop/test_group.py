@@ -174,3 +174,5 @@ def test_not_a_callback():
     """Elements that are not callbacks are refused."""
     with pytest.raises(TypeError, match="expected a list of Callback, got int in it"):
         Callbacks([Callback(), 3])
+    with pytest.raises(TypeError, match=r"got the class Callback; write Callback\(\) in it"):
+        Callbacks([Callback])

@@ -234,6 +234,7 @@ def test_find_extension():
         (Counts(), ValueError, "state_name 'Counts' of Counts is taken"),
         (type("place", (Extension,), {})(), ValueError, "state_name 'place' of place is taken"),
         (Callback(), TypeError, "expected a list of Extension, got Callback in it"),
+        (Extension, TypeError, r"got the class Extension; write Extension\(\) in it"),
     ],
 )
 def test_a_list_with_a_mistake(added, error, message):
