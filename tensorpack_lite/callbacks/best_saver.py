@@ -141,9 +141,11 @@ class MinSaver(Callback):
             )
         match = re.fullmatch(r"model-(\d+)", checkpoint)
         if match is None or int(match.group(1)) != step:
+            monitors: Any = self.trainer.monitors  # the class is above this module
+            order = monitors.advice_on_order(self.monitor_stat, self)
             logger.warning(
                 f"{self}: '{self.monitor_stat}' is best at step {step}, but the latest checkpoint is {checkpoint}, so there is "
-                "nothing to copy. Trigger ModelSaver at the same times."
+                f"nothing to copy. {order or 'Trigger ModelSaver at the same times.'}"
             )
             return
         self._copy(checkpoint, step, value)

@@ -1,23 +1,26 @@
 """
-Search for misspelt statistics at the end of an epoch.
+Search for the callback that reports a statistic which another callback has read, and which was not reported until then.
 
-In:  a statistic that a callback has read, and that has never been reported.
-Out: whether something may still report it, because it has not been called yet.
+In:  the callbacks of a training, the one that has read, and the name of the statistic.
+Out: a callback that may still report it, because it has not been called yet, or that is known to be called too late.
 """
 
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import Iterable, Iterator
+from typing import Any, Iterable, Iterator, Sequence
 
 from ..loop.callback import Callback
 from ..loop.callback_factory import CallbackFactory
 from ..loop.group import Callbacks, innermost
+from ..tfutils.common import get_op_tensor_name
 from .best_saver import MinSaver
+from .inference import BinaryClassificationStats, ClassificationError, ScalarStats
+from .inference_runner import InferenceRunnerBase
 from .saver import ModelSaver
 from .trigger import EnableCallbackIf, PeriodicTrigger
 
-__all__ = ["find_late_reporter"]
+__all__ = ["advice_on_order", "find_late_reporter", "find_reporter_behind"]
 
 _PACKAGE = __name__.split(".")[0]
 _REPORT_NOTHING = (ModelSaver, MinSaver)
@@ -43,6 +46,57 @@ def find_late_reporter(callbacks: Iterable[Callback], name: str, reported: Itera
     if found is not None or get_close_matches(name, list(reported), n=1, cutoff=_SIMILAR):
         return found
     return next((cb for cb in map(innermost, flat) if _is_users(cb)), None)
+
+
+def advice_on_order(callbacks: Iterable[Callback], reader: Callback, name: str) -> str:
+    """
+    Return where to put a callback that reads a statistic too early.
+
+    Args:
+        callbacks: all callbacks of a training, in order.
+        reader: the callback that reads, one of them or inside one of them.
+        name: the name of the statistic.
+
+    Returns:
+        Two sentences; "" if no callback behind it is known to report the statistic.
+    """
+    late = find_reporter_behind([innermost(cb) for cb in _flatten(callbacks)], reader, name)
+    if late is None:
+        return ""
+    others = " and behind ModelSaver" if isinstance(reader, MinSaver) else ""
+    return f"{late} reports '{name}' only after {reader} was called. Put {reader} behind {late}{others}."
+
+
+def find_reporter_behind(callbacks: Sequence[Callback], reader: Callback, name: str) -> Callback | None:
+    """
+    Return the first callback behind another one that is known to report a statistic when it is triggered.
+
+    Args:
+        callbacks: all callbacks of a training, in order, without proxies and groups.
+        reader: the other one.
+        name: the name of the statistic.
+
+    Returns:
+        The callback; None if there is none, if one before `reader` reports the statistic, or if `reader` is not in the list.
+    """
+    found = [cb for cb in callbacks if cb is reader or name in _reported_by(cb)]
+    return found[1] if len(found) > 1 and found[0] is reader else None
+
+
+def _reported_by(callback: Any) -> set[str]:
+    infs = callback.infs if isinstance(callback, InferenceRunnerBase) else []
+    return {name for inf in infs for name in _results(inf)}
+
+
+def _results(inf: Any) -> list[str]:
+    if type(inf) is ScalarStats:
+        labels = [get_op_tensor_name(name)[0] for name in inf.names]
+        return [f"{inf.prefix}_{label}" if inf.prefix else label for label in labels]
+    if type(inf) is ClassificationError:
+        return [inf.summary_name]
+    if type(inf) is BinaryClassificationStats:
+        return [f"{inf.prefix}_precision", f"{inf.prefix}_recall"]
+    return []
 
 
 def _flatten(callbacks: Iterable[Callback]) -> Iterator[Callback]:

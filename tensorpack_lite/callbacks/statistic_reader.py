@@ -46,7 +46,8 @@ class StatisticReader:
         if self._strict and self._callback.trainer.is_chief:
             monitors.expect(self._name, self._callback)
         else:
-            logger.warning(f"{self._callback}: statistic {monitors.describe_missing(self._name)}")
+            missing = monitors.describe_missing(self._name, self._callback)
+            logger.warning(f"{self._callback}: statistic {missing}")
         return None
 
     def read_new(self) -> tuple[int, float] | None:

@@ -9,8 +9,8 @@ from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks import statistic_reader
 from tensorpack_lite.callbacks.early_stopping import EarlyStopping
-from tensorpack_lite.callbacks.expected import find_late_reporter
-from tensorpack_lite.callbacks.inference import ScalarStats
+from tensorpack_lite.callbacks.expected import advice_on_order, find_late_reporter
+from tensorpack_lite.callbacks.inference import BinaryClassificationStats, ClassificationError, ScalarStats
 from tensorpack_lite.callbacks.inference_runner import InferenceRunner
 from tensorpack_lite.callbacks.misc import EstimatedTimeLeft
 from tensorpack_lite.callbacks.monitor.command import SendMonitorData
@@ -143,6 +143,56 @@ def test_validation_in_every_second_epoch(log_dir, log_lines, wrapper):
     assert validate(lambda runner: wrapper(runner, every_k_epochs=2)).best is not None
     (line,) = [line for line in log_lines if "has not been reported" in line]
     assert f"{wrapper.__name__}-InferenceRunner may report it later." in line
+
+
+def train_out_of_order(callbacks):
+    """Train `Mean` for two epochs, with callbacks in a wrong order."""
+    config = TrainConfig(
+        model=Mean(),
+        dataflow=threes(),
+        callbacks=callbacks,
+        steps_per_epoch=1,
+        max_epoch=2,
+        extra_callbacks=[],
+    )
+    launch_train_with_config(config, SimpleTrainer())
+
+
+def test_a_saver_before_its_statistic(log_dir, log_lines):
+    """A saver that is called before the runner that reports its statistic says so in each epoch, and where to put it."""
+    saver = MinSaver("validation_cost", strict=False)
+    train_out_of_order([ModelSaver(), saver, InferenceRunner(threes(1), [ScalarStats("cost")])])
+    advice = (
+        "InferenceRunner reports 'validation_cost' only after MinSaver was called. Put MinSaver behind InferenceRunner and behind "
+        "ModelSaver."
+    )
+    assert [
+        f"MinSaver: statistic 'validation_cost' has not been reported. {advice}",
+        f"MinSaver: 'validation_cost' is best at step 1, but the latest checkpoint is model-2, so there is nothing to copy. {advice}",
+    ] == [line for line in log_lines if line.startswith("MinSaver: ")]
+
+
+def test_a_saver_before_a_periodic_validation(log_dir, log_lines):
+    """The same is said at the end of an epoch in which the runner was not due."""
+    runner = PeriodicTrigger(InferenceRunner(threes(1), [ScalarStats("cost")]), every_k_epochs=2)
+    train_out_of_order([ModelSaver(), EarlyStopping("validation_cost"), runner])
+    (line,) = [line for line in log_lines if "has not been reported" in line]
+    assert "Put EarlyStopping behind InferenceRunner. PeriodicTrigger-InferenceRunner may report it" in line
+
+
+def test_advice_on_order():
+    """There is advice if the only callback that reports the statistic is behind the one that reads it."""
+    stop = EarlyStopping("validation_cost")
+    first, second = (InferenceRunner(threes(1), [ScalarStats("cost")], name) for name in ("a", "b"))
+    error = InferenceRunner(threes(1), [ClassificationError(), BinaryClassificationStats("a", "b")])
+    group = Callbacks([PeriodicTrigger(first, every_k_epochs=2)])
+    assert "Put EarlyStopping behind InferenceRunner." in advice_on_order(
+        [stop, group], stop, "validation_cost"
+    )
+    for name in ("validation_error", "val_precision", "val_recall"):
+        assert "" != advice_on_order([stop, error], stop, name)
+    for callbacks in ([group, stop], [first, stop, second], [stop, error], [first]):
+        assert "" == advice_on_order(callbacks, stop, "validation_cost")
 
 
 def test_a_callback_of_the_user(log_lines):

@@ -17,7 +17,7 @@ from ...loop.trainer import LoopMonitors
 from ...tfutils.summary import create_image_summary, create_scalar_summary
 from ...utils import logger
 from ...utils.checks import check_type
-from ..expected import find_late_reporter
+from ..expected import advice_on_order, find_late_reporter
 from .base import MonitorBase
 from .epoch_line import EpochLine
 from .json_file import JSONWriter
@@ -158,12 +158,25 @@ class Monitors(Callback, LoopMonitors):
         """The names of all scalars that have been reported, in the order of their first report."""
         return list(self._history)
 
-    def describe_missing(self, name: str) -> str:
-        """Return a sentence that says that a scalar has not been reported, and names the nearest ones."""
+    def describe_missing(self, name: str, reader: Callback | None = None) -> str:
+        """
+        Return a text that says that a scalar has not been reported, and names the nearest ones.
+
+        Args:
+            name: the name of the scalar.
+            reader: the callback that reads it. If it is called too early, the text says where to put it instead.
+        """
+        order = "" if reader is None else self.advice_on_order(name, reader)
+        if order:
+            return f"'{name}' has not been reported. {order}"
         nearest = get_close_matches(name, sorted(self._history), n=3, cutoff=0.0)
         names = " or ".join(f"'{one}'" for one in nearest)
         hint = f"Did you mean {names}?" if names else "Nothing has been reported yet."
         return f"'{name}' has not been reported. {hint}"
+
+    def advice_on_order(self, name: str, reader: Callback) -> str:
+        """Return where to put a callback that reads a scalar before another one reports it; "" if none is known to do so."""
+        return advice_on_order(self.trainer.find_callbacks(Callback), reader, name)
 
     def expect(self, name: str, reader: Callback) -> None:
         """
@@ -225,7 +238,7 @@ class Monitors(Callback, LoopMonitors):
                 self._complain_of_missing(name, reader)
 
     def _complain_of_missing(self, name: str, reader: Callback) -> None:
-        message = f"{reader}: statistic {self.describe_missing(name)}"
+        message = f"{reader}: statistic {self.describe_missing(name, reader)}"
         late = find_late_reporter(self.trainer.find_callbacks(Callback), name, self._history)
         if late is None:
             raise KeyError(f"{message} Correct the name, or pass strict=False to wait for it.")
