@@ -35,6 +35,7 @@ def test_remarks(lint, tmp_path):
     code, output = lint("train.py", "softmax", "nan")
     assert 1 == code, output
     assert "Lint: 2 remarks" in output
+    assert "no remarks" not in output
     assert f"G03 Softmax (train.py:{SOFTMAX_LINE}): the output of a softmax" in output
     assert "D02 x: 32 of 32 values of a datapoint are NaN or infinite." in output
     assert "Start epoch" not in output
@@ -43,9 +44,10 @@ def test_remarks(lint, tmp_path):
 
 @pytest.mark.slow
 def test_no_remarks(lint):
-    """Without remarks, the exit code is 0, and training does not start."""
+    """Without remarks, the exit code is 0, the last line says so, and training does not start."""
     code, output = lint("train.py")
     assert 0 == code, output
+    assert "lint: no remarks." == output.splitlines()[-1]
     assert "Lint" not in output
     assert "Start epoch" not in output
 
@@ -59,6 +61,7 @@ def test_scripts_that_do_not_train(lint, argument, words):
     code, output = lint("train.py", argument)
     assert 2 == code, output
     assert f"tensorpack-lite lint: train.py {words}, so nothing was examined." in output
+    assert "no remarks" not in output
 
 
 def test_missing_script(lint):
