@@ -6,20 +6,19 @@ import os
 from typing import Any, Iterator
 
 from ...callbacks.best_saver import MinSaver
-from ...callbacks.inference import BinaryClassificationStats, ClassificationError, ScalarStats
-from ...callbacks.inference_runner import InferenceRunnerBase
+from ...callbacks.expected import find_reporter_behind
 from ...callbacks.param.hyperparam import GraphVarParam
 from ...callbacks.param.setter import HyperParamSetter
 from ...callbacks.saver import ModelSaver
-from ...dataflow.batch import BatchData, BatchDataByShape
+from ...dataflow.batch import BatchData
 from ...dataflow.shuffle import LocallyShuffleData
-from ...tfutils.common import get_op_tensor_name
+from ...utils.inspection import root_of
 from ..data_check.remarks import Remark
 from ..data_check.stage_speed import walk
 from .graph_view import remark_on
 from .training import ExaminedTraining, find_dataflow
 
-__all__ = ["length_of_epoch", "order_of_savers", "parameter_without_effect", "samples_left_out"]
+__all__ = ["length_of_epoch", "order_of_savers", "parameter_without_effect"]
 
 _PACKAGE = __name__.split(".")[0]
 
@@ -62,7 +61,7 @@ def order_of_savers(training: ExaminedTraining) -> Iterator[Remark]:
     Source: tensorpack issue 1298.
     """
     callbacks = training.callbacks
-    has_others = any(type(cb).__module__.split(".")[0] != _PACKAGE for cb in callbacks)
+    has_others = any(root_of(type(cb)) != _PACKAGE for cb in callbacks)
     for index, saver in enumerate(callbacks):
         if not isinstance(saver, MinSaver):
             continue
@@ -76,33 +75,15 @@ def order_of_savers(training: ExaminedTraining) -> Iterator[Remark]:
             text = f"no ModelSaver saves to its directory {saver.checkpoint_dir}."
             advice = "Add ModelSaver() before it, with the same checkpoint_dir."
             yield Remark("G14", saver.state_name, text, advice)
-        late = [cb for cb in callbacks[index:] if saver.monitor_stat in _reported(cb)]
-        early = [cb for cb in callbacks[:index] if saver.monitor_stat in _reported(cb)]
-        if late and not early:
-            text = f"it is called before {late[0]}, which reports '{saver.monitor_stat}', so it has only the previous epoch's value."
-            advice = f"Put it after {late[0]}; after the default callbacks, in extra_callbacks=[*DEFAULT_CALLBACKS(), ...]."
+        late = find_reporter_behind(callbacks, saver, saver.monitor_stat)
+        if late is not None:
+            text = f"it is called before {late}, which reports '{saver.monitor_stat}', so it has only the previous epoch's value."
+            advice = f"Put it after {late}; after the default callbacks, in extra_callbacks=[*DEFAULT_CALLBACKS(), ...]."
             yield Remark("G14", saver.state_name, text, advice)
 
 
 def _saves_to(callback: Any, directory: str) -> bool:
     return isinstance(callback, ModelSaver) and os.path.abspath(callback.checkpoint_dir or "") == directory
-
-
-def _reported(callback: Any) -> set[str]:
-    """Return the names of the statistics that a callback is known to report when it is triggered."""
-    infs = callback.infs if isinstance(callback, InferenceRunnerBase) else []
-    return {name for inf in infs for name in _results(inf)}
-
-
-def _results(inf: Any) -> list[str]:
-    if type(inf) is ScalarStats:
-        labels = [get_op_tensor_name(name)[0] for name in inf.names]
-        return [f"{inf.prefix}_{label}" if inf.prefix else label for label in labels]
-    if type(inf) is ClassificationError:
-        return [inf.summary_name]
-    if type(inf) is BinaryClassificationStats:
-        return [f"{inf.prefix}_precision", f"{inf.prefix}_recall"]
-    return []
 
 
 def length_of_epoch(training: ExaminedTraining) -> Iterator[Remark]:
@@ -153,29 +134,3 @@ def _large_buffer(training: ExaminedTraining, stage: LocallyShuffleData) -> Iter
         passes = f"{stage.buffer_size / length:.1f} passes of {length} datapoints"
         text = f"its buffer of {stage.buffer_size} is filled with {passes} before the first step."
         yield Remark("G15", type(stage).__name__, text, f"Use buffer_size={length} at most.")
-
-
-def samples_left_out(training: ExaminedTraining) -> Iterator[Remark]:
-    """
-    G18: validation leaves out samples, because the last batch would be smaller than the others.
-
-    Why: BatchData drops an incomplete batch, which suits training, where the next pass has another order. In validation, the same
-    samples are left out each time.
-
-    Silent if the model needs batches of one size, or if the runner evaluates only a part of the data.
-
-    Source: a new user's validation of 50 of 60 images.
-    """
-    if any(spec.shape.ndims and spec.shape[:1].as_list() != [None] for spec in training.signature):
-        return
-    for runner in training.runners:
-        flow = find_dataflow(runner.input_source)
-        for stage in () if flow is None or runner.max_datapoints is not None else walk(flow):
-            if not isinstance(stage, BatchData) or isinstance(stage, BatchDataByShape) or stage.remainder:
-                continue
-            length = training.length_of(stage.ds) or 0
-            left_out = length % stage.batch_size
-            if left_out:
-                text = f"validation leaves out {left_out} of {length} samples, because the last batch would be smaller."
-                advice = f"Use BatchData(ds, {stage.batch_size}, remainder=True)."
-                yield Remark("G18", runner.input_source.__class__.__name__, text, advice)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Iterator
 
 from ..data_check.remarks import Remark
-from . import callback_rules, model_rules, precision_rules, variable_rules
+from . import callback_rules, model_rules, precision_rules, validation_rules, variable_rules
 from .training import ExaminedTraining
 
 __all__ = ["GRAPH_RULES", "RULE_IDS"]
@@ -30,7 +30,9 @@ GRAPH_RULES: list[Rule] = [
     variable_rules.random_state_not_saved,
     callback_rules.order_of_savers,
     callback_rules.length_of_epoch,
-    callback_rules.samples_left_out,
+    validation_rules.samples_left_out,
+    validation_rules.repeated_samples,
+    validation_rules.smaller_last_batch,
 ]
 
 RULE_IDS = (
@@ -52,6 +54,8 @@ RULE_IDS = (
         "G16",
         "G17",
         "G18",
+        "G19",
+        "G20",
     ),
     *("D01", "D02", "D03", "D04", "T01", "T02"),
 )

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from fakes.linted import images, lint, validation
+from fakes.linted import lint, validation
 from fakes.models import FinalW
 
-from tensorpack_lite.callbacks.inference import ScalarStats
-from tensorpack_lite.callbacks.inference_runner import InferenceRunner
 from tensorpack_lite.callbacks.param.schedule import ScheduledHyperParamSetter
 from tensorpack_lite.callbacks.saver import MaxSaver, MinSaver, ModelSaver
 from tensorpack_lite.callbacks.top_k import TopKSaver
 from tensorpack_lite.callbacks.trigger import PeriodicTrigger
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.dataflow.batch import BatchData
 from tensorpack_lite.models import FullyConnected
 
 
@@ -88,25 +85,3 @@ def test_no_model_saver(log_dir, tmp_path, has_other):
     ]
     remarks = lint(regression, [*callbacks, *([FinalW()] if has_other else [])])
     assert ([] if has_other else ["G14"]) == [remark.rule for remark in remarks]
-
-
-def runner(count, remainder, **kwargs):
-    """Return a runner over batches of 4 of so many samples."""
-    data = BatchData(images(count).ds, 4, remainder=remainder)
-    return InferenceRunner(data, ScalarStats(["cost"]), **kwargs)
-
-
-def test_samples_that_validation_leaves_out():
-    """A remark says how many samples a BatchData without remainder leaves out of validation, also inside another stage."""
-    (remark,) = lint(regression, [runner(38, remainder=False)])
-    assert ("G18", "validation leaves out 2 of 38 samples, because the last batch would be smaller.") == (
-        remark.rule,
-        remark.text,
-    )
-    assert "Use BatchData(ds, 4, remainder=True)." == remark.advice
-
-
-@pytest.mark.parametrize(("count", "remainder"), [(40, False), (38, True)])
-def test_samples_that_are_all_evaluated(count, remainder):
-    """Validation of all samples has no remark."""
-    assert [] == lint(regression, [runner(count, remainder)])

@@ -1,0 +1,173 @@
+"""Rules of lint about the data of validation."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from fakes.linted import images, lint
+
+from tensorpack_lite.callbacks.inference import ClassificationError, ScalarStats
+from tensorpack_lite.callbacks.inference_runner import DataParallelInferenceRunner, InferenceRunner
+from tensorpack_lite.callbacks.sharded_inference import ShardedInferenceRunner
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.base import length_or_none
+from tensorpack_lite.dataflow.batch import BatchData
+from tensorpack_lite.dataflow.common import MapData
+from tensorpack_lite.dataflow.map_process import MultiProcessMapData
+from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
+from tensorpack_lite.dataflow.repeat import FixedSizeData
+from tensorpack_lite.dataflow.runner import MultiProcessRunner, MultiProcessRunnerZMQ
+from tensorpack_lite.diagnostics.lint.validation_rules import (
+    repeated_samples,
+    samples_left_out,
+    smaller_last_batch,
+)
+from tensorpack_lite.input_source.queueing import QueueInput
+from tensorpack_lite.models import FullyConnected
+
+
+def samples(count=40):
+    """Return samples, which are not read."""
+    return DataFromList([[0]] * count)
+
+
+def unchanged(datapoint):
+    """Return a datapoint."""
+    return datapoint
+
+
+def remarks(data, infs=None, kind=InferenceRunner, **kwargs):
+    """Return the remarks about validation with this data, which is not read."""
+    runner = kind(data, infs or ScalarStats(["cost"]), **kwargs)
+    training = SimpleNamespace(runners=[runner], signature=[], length_of=length_or_none)
+    rules = [samples_left_out, repeated_samples, smaller_last_batch]
+    return [remark for rule in rules for remark in rule(training)]
+
+
+def ids(*args, **kwargs):
+    """Return the rules of these remarks."""
+    return [remark.rule for remark in remarks(*args, **kwargs)]
+
+
+def test_in_a_training():
+    """Lint applies these rules to the runners of a training."""
+
+    def regression(image, label):
+        return tf.reduce_mean(tf.square(FullyConnected("fc", image, 1)))
+
+    data = BatchData(images(38).ds, 4, remainder=True)
+    (remark,) = lint(regression, [InferenceRunner(data, ScalarStats("cost"))])
+    assert "G20" == remark.rule
+
+
+class TestSamplesLeftOut:
+    def test_a_smaller_last_batch(self):
+        """A remark says how many samples a BatchData without remainder leaves out of validation."""
+        (remark,) = remarks(BatchData(samples(38), 4))
+        assert ("G18", "validation leaves out 2 of 38 samples, because the last batch would be smaller.") == (
+            remark.rule,
+            remark.text,
+        )
+        assert "Use BatchData(ds, 4, remainder=True)." == remark.advice
+
+    def test_inside_a_runner(self):
+        """The BatchData may run in the process of a runner."""
+        assert ["G18"] == ids(MultiProcessRunnerZMQ(BatchData(samples(38), 4), 1))
+
+    @pytest.mark.parametrize(("count", "remainder"), [(40, False), (38, True)])
+    def test_all_samples(self, count, remainder):
+        """Validation of all samples has no remark of this rule."""
+        assert "G18" not in ids(BatchData(images(count).ds, 4, remainder=remainder))
+
+
+class TestRepeatedSamples:
+    def test_two_processes(self):
+        """A remark names the stage, its processes, and what to use instead."""
+        (remark,) = remarks(BatchData(MultiProcessRunnerZMQ(samples(), 2), 4))
+        assert ("G19", "InferenceRunner") == (remark.rule, remark.name)
+        assert (
+            "MultiProcessRunnerZMQ with 2 processes repeats datapoints: each process runs the whole"
+            in remark.text
+        )
+        assert "Use MultiProcessMapData(..., strict=True), or no runner." == remark.advice
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda: MultiProcessRunner(BatchData(samples(), 4), 8, 2),
+            lambda: MapData(MultiProcessRunnerZMQ(BatchData(samples(), 4), 3), unchanged),
+            lambda: MultiProcessRunnerZMQ(BatchData(MultiProcessRunnerZMQ(samples(), 2), 4), 1),
+            lambda: QueueInput(MultiProcessRunnerZMQ(BatchData(samples(), 4), 2)),
+        ],
+        ids=["older", "inside a stage", "inside a runner", "queue"],
+    )
+    def test_anywhere_in_the_pipeline(self, make):
+        """The stage is found wherever it is in the pipeline."""
+        assert ["G19"] == ids(make())
+
+    @pytest.mark.parametrize("kind", [DataParallelInferenceRunner, ShardedInferenceRunner])
+    def test_other_runners(self, kind):
+        """The rule holds for all InferenceRunners, and the remark names the class."""
+        kwargs = {"gpus": [0]} if kind is DataParallelInferenceRunner else {}
+        (remark,) = remarks(MultiProcessRunnerZMQ(BatchData(samples(), 4), 2), kind=kind, **kwargs)
+        assert ("G19", kind.__name__) == (remark.rule, remark.name)
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda: MultiProcessRunnerZMQ(BatchData(samples(), 4), 1),
+            lambda: MultiProcessRunner(BatchData(samples(), 4), 8, 1),
+            lambda: BatchData(MultiProcessMapData(samples(), 2, unchanged, buffer_size=8, strict=True), 4),
+            lambda: FixedSizeData(MultiProcessRunnerZMQ(DataFromGenerator(lambda: iter(())), 2), 5),
+        ],
+        ids=["one process", "older, one process", "map", "random data without a length"],
+    )
+    def test_no_repetition(self, make):
+        """One process, other stages with processes, and data without a length have no remark."""
+        assert [] == ids(make())
+
+
+class TestSmallerLastBatch:
+    def test_numbers(self):
+        """A remark says how many samples the last batch has, and what the mean is taken for."""
+        (remark,) = remarks(BatchData(samples(70), 64, remainder=True), ScalarStats("cost"))
+        assert ("G20", "ScalarStats('cost')") == (remark.rule, remark.name)
+        assert remark.text == (
+            "the last of 2 datapoints has 6 samples and counts as much as one of 64, so the mean is not that of the samples."
+        )
+        assert "Use ClassificationError, or a batch size that divides the number of samples." == remark.advice
+
+    def test_several_statistics(self):
+        """There is a remark for each ScalarStats, which names its statistics."""
+        infs = [ScalarStats(["cost", "cost"]), ScalarStats("cost", prefix="a")]
+        first, second = remarks(MapData(BatchData(samples(9), 4, remainder=True), unchanged), infs)
+        assert ["ScalarStats(['cost', 'cost'])", "ScalarStats('cost')"] == [first.name, second.name]
+        assert "the last of 3 datapoints has 1 sample and counts" in second.text
+
+    @pytest.mark.parametrize("kind", [DataParallelInferenceRunner, ShardedInferenceRunner])
+    def test_other_runners(self, kind):
+        """The other runners give each datapoint the same weight, too."""
+        kwargs = {"gpus": [0]} if kind is DataParallelInferenceRunner else {}
+        assert ["G20"] == ids(BatchData(samples(38), 4, remainder=True), kind=kind, **kwargs)
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda: BatchData(samples(40), 4, remainder=True),
+            lambda: BatchData(samples(3), 4, remainder=True),
+            lambda: BatchData(samples(299), 60, remainder=True),
+            lambda: FixedSizeData(BatchData(samples(38), 4, remainder=True), 9),
+            lambda: BatchData(DataFromGenerator(lambda: iter(samples(38))), 4, remainder=True),
+        ],
+        ids=["equal batches", "one batch", "hardly smaller", "other number of batches", "unknown length"],
+    )
+    def test_equal_weights(self, make):
+        """Validation in which the samples have almost equal weights, or of unknown data, has no remark."""
+        assert [] == ids(make())
+
+    @pytest.mark.parametrize("has_scalars", [False, True])
+    def test_inferencers_that_count_samples(self, has_scalars):
+        """There is no remark if an inferencer counts samples."""
+        infs = [ClassificationError("wrong"), *([ScalarStats("cost")] if has_scalars else [])]
+        assert [] == ids(BatchData(samples(38), 4, remainder=True), infs)
