@@ -10,7 +10,7 @@ from typing import Any, Callable, Collection, Iterable, Iterator
 from ...compat import tfv1 as tf
 from ..data_check.remarks import Remark, list_names
 
-__all__ = ["ASSIGNS", "GraphView", "operation", "place_of", "remark_on", "trace_back"]
+__all__ = ["ASSIGNS", "GraphView", "operation", "place_of", "remark_on", "show_place", "trace_back"]
 
 ASSIGNS = re.compile(r"^(Ref|Resource)?(Sparse)?(Assign|Apply|Scatter)")
 _SOURCES = re.compile("Iterator|Dequeue|Placeholder|PyFunc|Random|Unstage|StagePeek|ReadFile|Multinomial")
@@ -132,9 +132,14 @@ def place_of(element: Any) -> str:
     for frame in reversed(list(operation(element).traceback or ())):
         file, line = (frame.filename, frame.lineno) if hasattr(frame, "filename") else frame[:2]
         if not _is_library(file):
-            path = os.path.relpath(file)
-            return f"{file if path.startswith(os.pardir) else path}:{line}"
+            return show_place(file, line)
     return ""
+
+
+def show_place(file: str, line: int) -> str:
+    """Return `file:line`, with a relative path if the file is below the working directory."""
+    path = os.path.relpath(file)
+    return f"{file if path.startswith(os.pardir) else path}:{line}"
 
 
 def remark_on(rule: str, elements: Any, text: str, advice: str) -> Remark:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Iterator
 
 from ..data_check.remarks import Remark
-from . import callback_rules, model_rules, precision_rules, validation_rules, variable_rules
+from . import callback_rules, method_rules, model_rules, precision_rules, validation_rules, variable_rules
 from .training import ExaminedTraining
 
 __all__ = ["GRAPH_RULES", "RULE_IDS"]
@@ -33,6 +33,7 @@ GRAPH_RULES: list[Rule] = [
     validation_rules.samples_left_out,
     validation_rules.repeated_samples,
     validation_rules.smaller_last_batch,
+    method_rules.method_that_nothing_calls,
 ]
 
 RULE_IDS = (
@@ -56,6 +57,7 @@ RULE_IDS = (
         "G18",
         "G19",
         "G20",
+        "G21",
     ),
     *("D01", "D02", "D03", "D04", "T01", "T02"),
 )

@@ -1,0 +1,162 @@
+"""The rule of lint about methods of callbacks that nothing calls."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+import pytest
+from fakes.linted import lint, marked_line
+
+from tensorpack_lite.callbacks.trigger import PeriodicTrigger
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.diagnostics.lint.method_rules import _find_moment
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.models import FullyConnected
+
+
+def remarks(*callbacks):
+    """Return the remarks about a training with these callbacks."""
+    with tf.Graph().as_default():
+        return lint(lambda image, label: tf.reduce_mean(FullyConnected("fc", image, 1)), callbacks)
+
+
+def test_method_of_keras():
+    """A remark names the callback, the method, the line that defines it, and the moment of this library."""
+
+    class Mine(Callback):
+        def on_epoch_end(self) -> None:  # here
+            pass
+
+    (remark,) = remarks(Mine(), PeriodicTrigger(Mine(), every_k_epochs=2))
+    assert ("G21", "Mine") == (remark.rule, remark.name)
+    assert "`on_epoch_end` is never called." == remark.text
+    assert "Did you mean `_trigger_epoch`?" == remark.advice
+    assert remark.place.endswith(marked_line(Mine))
+
+
+def test_misspelt_moment_of_a_base_class():
+    """A method with almost the name of a moment has a remark, also in a base class of the user."""
+
+    class Base(Callback):
+        def _before_epochs(self) -> None:
+            pass
+
+    class Mine(Base):
+        def _trigger_step(self) -> None:
+            pass
+
+    (remark,) = remarks(Mine())
+    assert ("Mine", "`_before_epochs` is never called.") == (remark.name, remark.text)
+    assert "Did you mean `_before_epoch`?" == remark.advice
+
+
+def test_methods_with_other_names():
+    """Moments, and private methods with other names, have no remark."""
+
+    class Mine(Callback):
+        def _setup_graph(self) -> None:
+            pass
+
+        def _trigger(self) -> None:
+            pass
+
+        def _trigger_save(self) -> None:
+            pass
+
+        def _after_training_step(self) -> None:
+            pass
+
+        def on_click(self) -> None:
+            pass
+
+    assert [] == remarks(Mine())
+
+
+def test_method_that_the_callback_calls():
+    """A method that another method of the callback uses has no remark."""
+
+    class Mine(Callback):
+        def _trigger(self) -> None:
+            (lambda: self.on_batch_end())()
+
+        def on_batch_end(self) -> None:
+            pass
+
+    assert [] == remarks(Mine())
+
+
+@pytest.mark.parametrize(
+    "line", ["callback.on_train_end()", "getattr(callback, 'on_train_end')()", "on_train_end ("]
+)
+def test_method_that_the_script_calls(tmp_path, monkeypatch, line):
+    """A method has no remark if another module of the user has its name, or cannot be parsed."""
+
+    class Mine(Callback):
+        def on_train_end(self) -> None:
+            pass
+
+    path = tmp_path / "module_that_calls.py"
+    path.write_text("def end(callback):\n    pass\n")
+    module = ModuleType(path.stem)
+    module.__file__ = str(path)
+    monkeypatch.setitem(sys.modules, path.stem, module)
+    assert ["G21"] == [remark.rule for remark in remarks(Mine())]
+    path.write_text(f"def end(callback):\n    {line}\n")
+    assert [] == remarks(Mine())
+
+
+def test_method_that_another_library_calls():
+    """A method that overrides one of another library has no remark."""
+
+    class Hooks:
+        def on_train_begin(self) -> None:
+            pass
+
+    Hooks.__module__ = "numpy"  # an installed package
+
+    class Both(Callback, Hooks):
+        def on_train_begin(self) -> None:
+            pass
+
+    assert [] == remarks(Both())
+
+
+def test_callback_with_both_methods():
+    """A callback that also defines the moment may be meant for two libraries."""
+
+    class Both(Callback):
+        def on_epoch_end(self) -> None:
+            pass
+
+        def _trigger_epoch(self) -> None:
+            pass
+
+    assert [] == remarks(Both())
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("on_validation_end", "_trigger_epoch"),
+        ("on_train_batch_start", "_before_run"),
+        ("_trigger_epochs", "_trigger_epoch"),
+        ("_setup_graphs", "_setup_graph"),
+        ("_trigger_ste", "_trigger_step"),
+        ("_after_traim", "_after_train"),
+        ("_trigger_epcoh", "_trigger_epoch"),
+        ("_triger_epoch", "_trigger_epoch"),
+        ("_beffore_run", "_before_run"),
+        ("_trigger_epoch", None),
+        ("_trigger_stop", None),
+        ("_trigger_steps_of", None),
+        ("_after_epoch_2", None),
+        ("_before_runner", None),
+        ("trigger_epochs", None),
+        ("_triggered", None),
+        ("__trigger", None),
+    ],
+)
+def test_names(name, expected):
+    """Only names that differ in one letter at the end, in the order of two letters, or in a double letter are misspelt."""
+    assert expected == _find_moment(name)
