@@ -60,9 +60,12 @@ class SessionInit(ExplainsArguments):
         checkpoint_state: the content of a checkpoint's `.state` file. With it, a trainer continues the
             training that saved the checkpoint; see `AutoResumeTrainConfig`. None, the default, starts a new
             training.
+        expects_checkpoints: whether a later start is to resume from a checkpoint of this training, as with
+            `AutoResumeTrainConfig`.
     """
 
     checkpoint_state: dict[str, Any] | None = None
+    expects_checkpoints = False
     prefix: str | None = None  # the scope that variables have in the graph, and not in the file
 
     def offered_shapes(self) -> dict[str, tuple[int, ...]] | None:

@@ -209,6 +209,7 @@ class AutoResumeTrainConfig(TrainConfig):
             logger.info(f"Resuming from checkpoint {found.path}.")
             kwargs["session_init"] = found
         super().__init__(**kwargs)
+        self.session_init.expects_checkpoints = True
         place = place_of(found)
         if found is None and always_resume and directory:
             logger.info(

@@ -130,6 +130,17 @@ class TestAutoResume:
         assert 1 == config.starting_epoch
         assert isinstance(config.session_init, JustCurrentSession)
 
+    @pytest.mark.parametrize("kind", [AutoResumeTrainConfig, TrainConfig])
+    def test_nothing_is_saved(self, log_dir, log_lines, kind):
+        """Lint has a remark if a training that is to resume saves no checkpoint."""
+        config = self.config(kind, max_epoch=1)
+        config.callbacks = []
+        self.train(config)
+        told = [
+            line for line in log_lines if "nothing saves a checkpoint, so a later start cannot resume" in line
+        ]
+        assert (kind is AutoResumeTrainConfig) == bool(told)
+
     def test_empty_dir(self, log_dir):
         """In an empty directory, training starts from the beginning."""
         assert 1 == self.config().starting_epoch

@@ -12,13 +12,15 @@ from ...callbacks.param.setter import HyperParamSetter
 from ...callbacks.saver import ModelSaver
 from ...dataflow.batch import BatchData
 from ...dataflow.shuffle import LocallyShuffleData
+from ...loop.callback_factory import CallbackFactory
+from ...loop.hooks import HookToCallback
 from ...utils.inspection import root_of
 from ..data_check.remarks import Remark
 from ..data_check.stage_speed import walk
 from .graph_view import remark_on
 from .training import ExaminedTraining, find_dataflow
 
-__all__ = ["length_of_epoch", "order_of_savers", "parameter_without_effect"]
+__all__ = ["length_of_epoch", "no_checkpoint_to_resume", "order_of_savers", "parameter_without_effect"]
 
 _PACKAGE = __name__.split(".")[0]
 
@@ -84,6 +86,27 @@ def order_of_savers(training: ExaminedTraining) -> Iterator[Remark]:
 
 def _saves_to(callback: Any, directory: str) -> bool:
     return isinstance(callback, ModelSaver) and os.path.abspath(callback.checkpoint_dir or "") == directory
+
+
+def no_checkpoint_to_resume(training: ExaminedTraining) -> Iterator[Remark]:
+    """
+    G22: a training with `AutoResumeTrainConfig` has no ModelSaver.
+
+    Why: nothing saves a checkpoint, so the next start begins anew.
+
+    Silent if a callback of the user, or one that runs functions or hooks of the user, may save one.
+
+    Source: a new user's training that did not resume.
+    """
+    if training.session_init.expects_checkpoints and not any(map(_may_save, training.callbacks)):
+        text = "nothing saves a checkpoint, so a later start cannot resume."
+        yield Remark("G22", "AutoResumeTrainConfig", text, "Add ModelSaver().")
+
+
+def _may_save(callback: Any) -> bool:
+    if isinstance(callback, CallbackFactory):
+        return callback.is_triggered
+    return isinstance(callback, (ModelSaver, HookToCallback)) or root_of(type(callback)) != _PACKAGE
 
 
 def length_of_epoch(training: ExaminedTraining) -> Iterator[Remark]:

@@ -34,6 +34,7 @@ GRAPH_RULES: list[Rule] = [
     validation_rules.repeated_samples,
     validation_rules.smaller_last_batch,
     method_rules.method_that_nothing_calls,
+    callback_rules.no_checkpoint_to_resume,
 ]
 
 RULE_IDS = (
@@ -58,6 +59,7 @@ RULE_IDS = (
         "G19",
         "G20",
         "G21",
+        "G22",
     ),
     *("D01", "D02", "D03", "D04", "T01", "T02"),
 )

@@ -1,4 +1,4 @@
-"""Rules of lint about callbacks: schedules without effect, and the order of savers."""
+"""Rules of lint about callbacks: schedules without effect, the order of savers, and trainings without any."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from tensorpack_lite.callbacks.saver import MaxSaver, MinSaver, ModelSaver
 from tensorpack_lite.callbacks.top_k import TopKSaver
 from tensorpack_lite.callbacks.trigger import PeriodicTrigger
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.loop.callback_factory import CallbackFactory
+from tensorpack_lite.loop.hooks import HookToCallback
 from tensorpack_lite.models import FullyConnected
+from tensorpack_lite.tfutils.sessinit import SmartInit
 
 
 def regression(image, label):
@@ -85,3 +88,39 @@ def test_no_model_saver(log_dir, tmp_path, has_other):
     ]
     remarks = lint(regression, [*callbacks, *([FinalW()] if has_other else [])])
     assert ([] if has_other else ["G14"]) == [remark.rule for remark in remarks]
+
+
+def resumed_later(init=None):
+    """Return an initializer like that of an AutoResumeTrainConfig."""
+    init = SmartInit(init)
+    init.expects_checkpoints = True
+    return init
+
+
+def test_nothing_saves_what_a_resume_needs(log_dir):
+    """A training that is to resume later has a remark if no callback saves a checkpoint."""
+    (remark,) = lint(regression, [validation()], resumed_later())
+    assert ("G22", "AutoResumeTrainConfig") == (remark.rule, remark.name)
+    assert "nothing saves a checkpoint, so a later start cannot resume." == remark.text
+    assert "Add ModelSaver()." == remark.advice
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        ModelSaver,
+        lambda: PeriodicTrigger(ModelSaver(), every_k_epochs=5),
+        FinalW,
+        lambda: CallbackFactory(trigger=lambda self: None),
+        lambda: HookToCallback(tf.train.SessionRunHook()),
+    ],
+    ids=["saver", "periodic saver", "callback of the user", "function of the user", "hook"],
+)
+def test_something_may_save(log_dir, make):
+    """A ModelSaver, or code of the user that may save a checkpoint, has no remark."""
+    assert [] == lint(regression, [make()], resumed_later())
+
+
+def test_a_training_that_does_not_resume():
+    """Without AutoResumeTrainConfig, a training needs no ModelSaver."""
+    assert [] == lint(regression)
