@@ -108,7 +108,7 @@ class EnqueueThread(HasOldInterface, ShareSessionThread):
     them before it raises the error.
 
     Args:
-        who: the input, for messages, e.g. "QueueInput".
+        who: the input, for messages, e.g. "QueueInput" or "InferenceRunner: QueueInput".
         dataflow: the user's DataFlow, already reset.
         signature: a list of `TensorSpec`, one for each component.
         ops: the operations that enqueue.
@@ -133,7 +133,8 @@ class EnqueueThread(HasOldInterface, ShareSessionThread):
         stream: Stream | None = None,
     ) -> None:
         super().__init__()
-        self.name = f"EnqueueThread: {who}"
+        source = who.rpartition(": ")[2]
+        self.name = f"EnqueueThread: {source}"
         self.daemon = True
         self.error: BaseException | None = None
         self.interruption: BaseException | None = None
@@ -155,7 +156,7 @@ class EnqueueThread(HasOldInterface, ShareSessionThread):
         self._has_enqueued = threading.Event()
         self._num_enqueued = 0
         self.on_enqueued: Callable[[int], object] | None = None
-        self.reading, self.enqueuing = Meter(f"{who}: reading"), Meter(f"{who}: enqueuing")
+        self.reading, self.enqueuing = Meter(f"{source}: reading"), Meter(f"{source}: enqueuing")
 
     def start(self) -> None:
         """
