@@ -11,6 +11,7 @@ from itertools import chain, islice
 from typing import Iterable, Iterator
 
 from ..utils.checks import check_at_least
+from ..utils.inspection import origin
 from ..utils.old_names import old_arguments
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, InfiniteLengthError, ProxyDataFlow
 from .exact.recording import State
@@ -20,7 +21,6 @@ __all__ = ["FixedSizeData", "RepeatedData", "RepeatedDataPoint", "is_endless", "
 _END = object()
 _MAX_EMPTY = 100  # passes without a datapoint, in a finite RepeatedData whose map function drops all
 _NOTHING: Iterator[Datapoint] = iter(())
-_PACKAGE = __name__.split(".")[0] + "."
 
 
 class RepeatedData(ProxyDataFlow):
@@ -231,10 +231,12 @@ def is_endless(ds: object) -> bool:
     Args:
         ds: the last stage. Only stages of the library are known not to end a pass of an endless one early.
     """
-    while isinstance(ds, ProxyDataFlow) and type(ds).__module__.startswith(_PACKAGE):
-        if isinstance(ds, RepeatedData):
-            return ds.num == -1 or is_endless(ds.ds)
-        if isinstance(ds, FixedSizeData):
-            return False
+    while (
+        isinstance(ds, ProxyDataFlow)
+        and origin(type(ds).__module__) == "library"
+        and not isinstance(ds, FixedSizeData)
+    ):
+        if isinstance(ds, RepeatedData) and ds.num == -1:
+            return True
         ds = ds.ds
     return False

@@ -108,11 +108,12 @@ class EnqueueThread(HasOldInterface, ShareSessionThread):
     them before it raises the error.
 
     Args:
-        who: the input, for messages, e.g. "QueueInput" or "InferenceRunner: QueueInput".
+        who: the class of the input, for the names of the thread and its meters.
         dataflow: the user's DataFlow, already reset.
         signature: a list of `TensorSpec`, one for each component.
         ops: the operations that enqueue.
         stream: the datapoints to read. Default: those of the DataFlow, repeated.
+        title: the input in messages, e.g. "InferenceRunner: QueueInput". Default: `who`.
 
     Attributes:
         error: the error of the DataFlow, of the check of a datapoint, or of the queue; None if there was none.
@@ -131,17 +132,17 @@ class EnqueueThread(HasOldInterface, ShareSessionThread):
         signature: Sequence[tf.TensorSpec],
         ops: EnqueueOps,
         stream: Stream | None = None,
+        title: str | None = None,
     ) -> None:
         super().__init__()
-        source = who.rpartition(": ")[2]
-        self.name = f"EnqueueThread: {source}"
+        self.name = f"EnqueueThread: {who}"
         self.daemon = True
         self.error: BaseException | None = None
         self.interruption: BaseException | None = None
-        self._who = who
+        self._who = title or who
         self._dataflow = dataflow
         self._stream = stream or Stream(dataflow, RepeatedData(dataflow, -1))
-        self.converter = DatapointConverter(who, signature)
+        self.converter = DatapointConverter(self._who, signature)
         self._ops = ops
         self._buffer: HandoffQueue[SizedArrays] = HandoffQueue(
             _MAX_WAITING_NBYTES,
@@ -156,7 +157,7 @@ class EnqueueThread(HasOldInterface, ShareSessionThread):
         self._has_enqueued = threading.Event()
         self._num_enqueued = 0
         self.on_enqueued: Callable[[int], object] | None = None
-        self.reading, self.enqueuing = Meter(f"{source}: reading"), Meter(f"{source}: enqueuing")
+        self.reading, self.enqueuing = Meter(f"{who}: reading"), Meter(f"{who}: enqueuing")
 
     def start(self) -> None:
         """

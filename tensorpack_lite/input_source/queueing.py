@@ -132,8 +132,9 @@ class QueueInput(HasOldInterface, FeedfreeInput):
         return 1
 
     def _make_thread(self) -> EnqueueThread:
-        who = self.flow.name_input(type(self).__name__)
-        thread = EnqueueThread(who, self.ds, self._datapoint_signature, self._ops, self._stream)
+        who = type(self).__name__
+        title = self.flow.name_input(who)
+        thread = EnqueueThread(who, self.ds, self._datapoint_signature, self._ops, self._stream, title)
         self.flow.converter = thread.converter
         self.flow.threads = [thread.enqueuing, thread.reading]
         return thread

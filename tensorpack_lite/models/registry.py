@@ -17,14 +17,12 @@ from ..tfutils.precision import in_float32_part, to_float32
 from ..tfutils.tower.mistakes import explain_mistakes, explain_name_clash
 from ..utils import logger
 from ..utils.arguments import explain_argument, explains_arguments
+from ..utils.inspection import origin
 from .variables import is_variable
 
 __all__ = ["disable_layer_logging", "get_registered_layer", "layer_register", "register_alias"]
 
 T = TypeVar("T")
-
-# AutoGraph converts what the body of `tf.map_fn` calls. For a layer of ours that would take seconds, and change nothing.
-_PACKAGE = __name__.split(".")[0] + "."
 
 
 @explains_arguments
@@ -88,7 +86,8 @@ def layer_register(
                 ), explain_argument(func, arguments, 1):
                     return _shape_log.build(scope, inputs, build) if log_shape else build()
 
-        if func.__module__.startswith(_PACKAGE):
+        if origin(func.__module__) == "library":
+            # AutoGraph converts what the body of `tf.map_fn` calls. For a layer of ours this takes seconds and changes nothing.
             layer = tf.autograph.experimental.do_not_convert(layer)
         layer.use_scope = use_scope  # type: ignore[attr-defined]
         layer.symbolic_function = func  # type: ignore[attr-defined]
