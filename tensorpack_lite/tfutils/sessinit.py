@@ -21,11 +21,11 @@ from .checkpoint_reader import (
     restoring,
 )
 from .common import get_op_tensor_name
+from .mismatch import names_with_other_trainers, op_names, warn_of_mismatch, why_none_match
 from .varmanip import (
     SessionUpdate,
     get_checkpoint_path,
     get_savename_from_varname,
-    is_training_name,
     load_parameter_file,
 )
 
@@ -178,8 +178,8 @@ class SaverRestore(SessionInit):
         matched = self._match(checkpoint)
         if not matched:
             raise ValueError(
-                f"SaverRestore: {self.path} and the graph have no variable in common, so there is nothing to restore. Does the "
-                f"model use other names{'' if self.prefix is None else f', or another prefix than {self.prefix!r}'}?"
+                f"SaverRestore: {self.path} and the graph have no variable in common, so there is nothing to restore. "
+                f"{why_none_match(checkpoint, self.prefix)}"
             )
         different = [
             f"{var.op.name} {var.shape} (in the checkpoint {checkpoint.shapes[key]})"
@@ -218,7 +218,7 @@ class SaverRestore(SessionInit):
                 continue
             key = checkpoint.key_of(name)
             if key is None:
-                others = [other for other in _names_with_other_trainers(name) if other not in taken]
+                others = [other for other in names_with_other_trainers(name) if other not in taken]
                 keys = map(checkpoint.key_of, others)
                 key = next((found for found in keys if found is not None and found not in matched), None)
             if key is None:
@@ -231,9 +231,9 @@ class SaverRestore(SessionInit):
             else:
                 matched[key] = var
         unused = [key for key in checkpoint.shapes if key not in matched]
-        _warn_of_mismatch("graph", "checkpoint", only_in_graph)
+        warn_of_mismatch("graph", "checkpoint", only_in_graph)
         names = [key for key in unused if get_op_tensor_name(key)[1] not in self.ignore]
-        _warn_of_mismatch(
+        warn_of_mismatch(
             "checkpoint",
             "graph",
             [key for key in names if not _OF_TRAINING.fullmatch(get_op_tensor_name(key)[0])],
@@ -296,16 +296,16 @@ class DictRestore(SessionInit):
             variables = {var.name: var for var in tf.global_variables()}
         values = dict(self._values)
         for name in variables:
-            others = [other for other in _names_with_other_trainers(name) if other not in variables]
+            others = [other for other in names_with_other_trainers(name) if other not in variables]
             source = next((other for other in others if other in values), None)
             if name not in values and source is not None:
                 values[name] = values.pop(source)
         common = [name for name in variables if name in values]
-        logger.info("Variables to restore from dict: " + ", ".join(_op_names(common)))
-        _warn_of_mismatch("graph", "dict", _op_names(name for name in variables if name not in values))
+        logger.info("Variables to restore from dict: " + ", ".join(op_names(common)))
+        warn_of_mismatch("graph", "dict", op_names(name for name in variables if name not in values))
         unused = [
             name
-            for name in _op_names(name for name in values if name not in variables)
+            for name in op_names(name for name in values if name not in variables)
             if not _OF_TRAINING.fullmatch(name)
         ]
         if unused:
@@ -373,24 +373,3 @@ def _init_from_path(path: str, ignore_mismatch: bool) -> SessionInit:
             f"SmartInit: there is no file {path}. Check the path; the current directory is {os.getcwd()}."
         )
     return SaverRestoreRelaxed(path) if ignore_mismatch else SaverRestore(path)
-
-
-def _names_with_other_trainers(name: str) -> list[str]:
-    """Return the names, with `:0`, of a power of Adam with other trainers; an empty list for other variables."""
-    found = re.fullmatch(r"((?:async_)?apply_gradients/)?(.*_power(?:_\d+)?)(?::0)?", name)
-    if found is None:
-        return []
-    scopes = ("", "apply_gradients/", "async_apply_gradients/")
-    return [f"{scope}{found.group(2)}:0" for scope in scopes if scope != (found.group(1) or "")]
-
-
-def _op_names(names: Iterable[str]) -> list[str]:
-    return sorted(get_op_tensor_name(name)[0] for name in names)
-
-
-def _warn_of_mismatch(where: str, not_where: str, names: Iterable[str]) -> None:
-    missing = [name for name in _op_names(names) if not is_training_name(name)]
-    if missing:
-        logger.warning(
-            f"The following variables are in the {where}, but not found in the {not_where}: {', '.join(missing)}"
-        )

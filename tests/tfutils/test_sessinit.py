@@ -173,6 +173,15 @@ class TestSaverRestore:
         with pytest.raises(ValueError, match="the graph have no variable in common"):
             SaverRestore(path)._setup_graph()
 
+    def test_layers_with_other_numbers(self, write):
+        """If the names differ only by the number of a layer, the error says so, and what to do."""
+        path = write(dense__kernel=1.0)
+        make(dense_2__kernel=0.0)
+        with pytest.raises(
+            ValueError, match=r"has 'dense/kernel', the graph 'dense_2/kernel'.*Name the layers\."
+        ):
+            SaverRestore(path)._setup_graph()
+
     def test_another_shape(self, write):
         """Another shape raises a ValueError with advice before the session is created."""
         path = write(a=[1.0, 2.0])
