@@ -25,6 +25,8 @@ LONGEST_SECONDS = 600
 # Their results do not depend on the version of TensorFlow.
 ANY_TENSORFLOW = {"api", "architecture", "cli", "dataflow", "ranks", "report", "utils"}
 EXAMPLES = {"docs", "examples"}
+# Their slow tests are whole trainings and processes, which CI runs on the oldest and the newest TensorFlow.
+TRAININGS = {"integration", "train"}
 STATIC = {"architecture"}  # they read the whole source, for seconds, and `tox -e quick` also runs them
 CLUSTERS = {"clusters"}
 
@@ -37,6 +39,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker("any_tensorflow")
         if item.nodeid.split("/")[1] in EXAMPLES:
             item.add_marker("example")
+        if item.nodeid.split("/")[1] in TRAININGS:
+            item.add_marker("oldest_and_newest")
         if item.nodeid.split("/")[1] in CLUSTERS:
             item.add_marker("cluster")
         if any(map(item.get_closest_marker, ("proof", "gallery", "cluster"))):

@@ -236,12 +236,12 @@ def test_two_steps(name, tmp_path, folders, run_example):
     """
     Two steps on images from folders write a sheet of samples and the measures.
 
-    On the newest TensorFlow, `--resume` continues with the second epoch.
+    On the newest TensorFlow, `--resume` continues pix2pix with the second epoch.
     """
     arguments = [*TWO_STEPS, "--data", "data"]
     run_example(f"gan/{name}.py", arguments, tmp_path)
     check_log(name, tmp_path / "log", 1)
-    if TF_VERSION >= (2, 16):
+    if TF_VERSION >= (2, 16) and name == "pix2pix":
         (tmp_path / "output.txt").unlink()
         run_example(f"gan/{name}.py", [*arguments, "--max-epoch", "2", "--resume"], tmp_path)
         check_log(name, tmp_path / "log", 2)

@@ -301,10 +301,13 @@ class TestData:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    ["mobilenet_v2"]
-    + [
-        pytest.param(name, marks=pytest.mark.any_tensorflow)
-        for name in ("alexnet", "inception_bn", "shufflenet_v2", "densenet121")
+    [
+        "mobilenet_v2",
+        *[pytest.param(name, marks=pytest.mark.any_tensorflow) for name in ("alexnet", "shufflenet_v2")],
+        *[
+            pytest.param(name, marks=[pytest.mark.any_tensorflow, pytest.mark.proof])
+            for name in ("inception_bn", "densenet121")
+        ],
     ],
 )
 def test_two_steps_on_fake_images(name, tmp_path, run_example):

@@ -99,7 +99,7 @@ def test_yaml(output, write):
     lines, log = output(
         """
         import sys
-        sys.path.append("site-packages")
+        sys.path.insert(0, "site-packages")
         import yaml
         print(yaml.load("a"), yaml.load("a", Loader="mine"), yaml.load_all("a"))
         """
@@ -118,7 +118,7 @@ def test_librosa(output, write):
     lines, log = output(
         """
         import sys
-        sys.path.append("site-packages")
+        sys.path.insert(0, "site-packages")
         import librosa
         print(librosa.filters.mel(16000, 512), librosa.filters.mel(16000, 512, n_mels=40), librosa.filters.mel(sr=1, n_fft=2))
         """
@@ -135,7 +135,7 @@ def test_pyarrow(output, write):
     lines, _ = output(
         """
         import sys
-        sys.path.append("site-packages")
+        sys.path.insert(0, "site-packages")
         import numpy as np
         import pyarrow as pa
         print(pa.deserialize(pa.serialize([1, "a", np.arange(2)]).to_buffer()))
