@@ -184,8 +184,8 @@ def refuse_tape_around_loop(layer: str) -> None:
     if TF_VERSION >= (2, 0) and tape_is_recording() and not tf.control_flow_v2_enabled():
         raise RuntimeError(
             f"{layer_title(layer)}: a gradient tape is recording, and tapes do not see inside loops of TensorFlow 1, so the layer "
-            "would not train. If the tape belongs to tf.recompute_grad, use tensorpack_lite.recompute_grad. Otherwise use "
-            "tf.gradients, or call tf.enable_control_flow_v2() before the graph is built."
+            "would not train. If the number of steps is known, use unroll=True. If the tape belongs to tf.recompute_grad, use "
+            "tensorpack_lite.recompute_grad. Otherwise use tf.gradients, or call tf.enable_control_flow_v2() before the graph is built."
         )
 
 

@@ -2,7 +2,8 @@
 Recurrent layers with the variables and results of `tf.nn.dynamic_rnn` and similar functions, which TensorFlow
 2.16 removed.
 
-The layers read their variables, and multiply the inputs of all steps by the kernel, before the loop over time.
+The layers read their variables, and multiply the inputs of all steps by the kernel, before the first step. Few steps, if their
+number is known, follow each other in the graph; otherwise they are a loop.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from .shape_utils import StaticDynamicShape
 __all__ = ["GRU", "LSTM", "LSTMStateTuple"]
 
 _ARGUMENTS = ["units", "num_layers", "bidirectional"]
+_MOST_UNROLLED = 64  # with more steps, building the graph takes seconds
 
 
 @layer_register(log_shape=True)
@@ -35,6 +37,7 @@ def LSTM(
     mask: tf.Tensor | None = None,
     initial_state: Any = None,
     time_major: bool = False,
+    unroll: bool | None = None,
     forget_bias: float = 1.0,
     kernel_initializer: Callable[..., tf.Tensor] | None = None,
     kernel_regularizer: Callable[[tf.Tensor], tf.Tensor] | None = None,
@@ -58,6 +61,9 @@ def LSTM(
         initial_state: a state in the form that the layer returns, with tensors or arrays, and with tuples or
             lists. None means zeros.
         time_major: whether inputs, mask and outputs are [T, N, ...], which saves two transpositions.
+        unroll: whether the steps follow each other in the graph, instead of being a loop. The results are the same. On a CPU, a
+            training step then takes as long as with a loop, or down to 0.4 of that, and the first one starts 20 ms later for
+            each step of a cell; see docs/recurrent.md. None: if T is known and at most 64.
         forget_bias: added to f, in addition to the variable `bias`.
         kernel_initializer: None means the initializer of the variable scope, or Glorot's uniform distribution.
         kernel_regularizer: kernel -> scalar, collected in REGULARIZATION_LOSSES.
@@ -70,9 +76,10 @@ def LSTM(
 
     Raises:
         ValueError: the inputs have the wrong rank or dtype or an unknown D; `units` or `num_layers` is not a
-            positive integer; `sequence_length`, `mask` or `initial_state` does not fit the inputs.
+            positive integer; `sequence_length`, `mask` or `initial_state` does not fit the inputs; `unroll` is true
+            and T is unknown; T is 0.
         TypeError: `units` or `num_layers` is not a number.
-        RuntimeError: on TensorFlow 2, a gradient tape is recording, and loops are those of TensorFlow 1, inside which tapes do not see.
+        RuntimeError: on TensorFlow 2, a gradient tape is recording a loop of TensorFlow 1, inside which tapes do not see.
 
     Variables: `lstm_cell/kernel` [D + units, 4 * units] and `lstm_cell/bias` [4 * units], trained. The prefix
         is that of the equivalent function of TensorFlow 1, with the name of the layer as `scope`: for several
@@ -95,7 +102,16 @@ def LSTM(
         kernel_regularizer=kernel_regularizer,
     )
     return _run_layers(
-        "LSTM", cell, inputs, num_layers, bidirectional, sequence_length, mask, initial_state, time_major
+        "LSTM",
+        cell,
+        inputs,
+        num_layers,
+        bidirectional,
+        sequence_length,
+        mask,
+        initial_state,
+        time_major,
+        unroll,
     )
 
 
@@ -111,6 +127,7 @@ def GRU(
     mask: tf.Tensor | None = None,
     initial_state: Any = None,
     time_major: bool = False,
+    unroll: bool | None = None,
     kernel_initializer: Callable[..., tf.Tensor] | None = None,
     kernel_regularizer: Callable[[tf.Tensor], tf.Tensor] | None = None,
 ) -> tuple[tf.Tensor, Any]:
@@ -123,7 +140,7 @@ def GRU(
     Shapes: [N, T, D] -> [N, T, units], or [N, T, 2 * units] if bidirectional.
 
     Args:
-        inputs, units, num_layers, bidirectional, sequence_length, mask, initial_state, time_major: as in LSTM.
+        inputs, units, num_layers, bidirectional, sequence_length, mask, initial_state, time_major, unroll: as in LSTM.
         kernel_initializer, kernel_regularizer: as in LSTM, for both kernels.
 
     Returns:
@@ -143,7 +160,16 @@ def GRU(
     """
     cell = GRUCell(require_integer("GRU", "units", units), kernel_initializer, kernel_regularizer)
     return _run_layers(
-        "GRU", cell, inputs, num_layers, bidirectional, sequence_length, mask, initial_state, time_major
+        "GRU",
+        cell,
+        inputs,
+        num_layers,
+        bidirectional,
+        sequence_length,
+        mask,
+        initial_state,
+        time_major,
+        unroll,
     )
 
 
@@ -157,10 +183,13 @@ def _run_layers(
     mask: tf.Tensor | None,
     initial_state: Any,
     time_major: bool,
+    unroll: bool | None,
 ) -> tuple[tf.Tensor, Any]:
-    """Run all cells of a layer, each in its own loop over time; arguments as in LSTM."""
-    refuse_tape_around_loop(layer)
+    """Run all cells of a layer, one after the other; arguments as in LSTM."""
     x = _require_sequences(layer, inputs)
+    run_steps = _unrolled if _is_unrolled(layer, x.shape.as_list()[0 if time_major else 1], unroll) else _scan
+    if run_steps is _scan:
+        refuse_tape_around_loop(layer)
     num_layers = require_integer(layer, "num_layers", num_layers)
     valid = _find_valid_steps(layer, x, sequence_length, mask, time_major)
     x = x if time_major else tf.transpose(x, [1, 0, 2])
@@ -172,7 +201,7 @@ def _run_layers(
             scope = _scope_of_cell(number, num_layers, bidirectional, backward)
             with tf.variable_scope("/".join([*scope, cell.scope])):
                 output, of_direction[number], of_cell = _run_cell(
-                    cell, x, of_direction[number], valid, bool(backward)
+                    cell, x, of_direction[number], valid, bool(backward), run_steps
                 )
             outputs.append(output)
             prefix = "".join(f"{part}_" for part in scope if "rnn" not in part)
@@ -191,7 +220,12 @@ def _scope_of_cell(number: int, num_layers: int, bidirectional: bool, backward: 
 
 
 def _run_cell(
-    cell: RecurrentCell, inputs: tf.Tensor, state: Any, valid: tf.Tensor | None, backward: bool
+    cell: RecurrentCell,
+    inputs: tf.Tensor,
+    state: Any,
+    valid: tf.Tensor | None,
+    backward: bool,
+    run_steps: Any,
 ) -> tuple[tf.Tensor, Any, dict[str, tf.Variable]]:
     """
     Run one cell along the first axis of its inputs.
@@ -201,6 +235,7 @@ def _run_cell(
         state: the initial state.
         valid: [T, N] bool, false at padding, or None.
         backward: whether to start at the last step.
+        run_steps: `_scan` or `_unrolled`.
 
     Returns:
         The outputs [T, N, units], the last state, and the variables by name.
@@ -213,14 +248,44 @@ def _run_cell(
         return tf.nest.map_structure(lambda new, old: tf.where(valid, new, old), following, state)
 
     if valid is None:
-        states = tf.scan(step, inputs, state, reverse=backward)
+        states = run_steps(step, inputs, state, backward)
     else:
-        states = tf.scan(step_or_keep, (inputs, valid), state, reverse=backward)
+        states = run_steps(step_or_keep, (inputs, valid), state, backward)
     outputs = cell.output_of(states)
     if valid is not None:
         outputs *= tf.expand_dims(tf.cast(valid, outputs.dtype), 2)
     last = 0 if backward else -1
     return outputs, tf.nest.map_structure(lambda part: part[last], states), variables
+
+
+def _is_unrolled(layer: str, num_steps: int | None, unroll: bool | None) -> bool:
+    """Return whether the steps follow each other in the graph; `num_steps` is None if it is unknown."""
+    title = layer_title(layer)
+    if num_steps == 0:
+        raise ValueError(f"{title}: the input has no steps (expected at least one).")
+    if num_steps is None:
+        if unroll:
+            raise ValueError(
+                f"{title}: unroll=True needs a known number of steps (got an unknown one). Use x.set_shape(...), or unroll=None."
+            )
+        return False
+    return num_steps <= _MOST_UNROLLED if unroll is None else bool(unroll)
+
+
+def _scan(step: Callable[[Any, Any], Any], inputs: Any, state: Any, backward: bool) -> Any:
+    """Return the states after all steps, [T, ...], from a loop."""
+    return tf.scan(step, inputs, state, reverse=backward)
+
+
+def _unrolled(step: Callable[[Any, Any], Any], inputs: Any, state: Any, backward: bool) -> Any:
+    """Return the same as `_scan`, from steps that follow each other in the graph."""
+    of_steps = list(zip(*(tf.unstack(part) for part in tf.nest.flatten(inputs))))
+    states = []
+    for parts in reversed(of_steps) if backward else of_steps:
+        state = step(state, tf.nest.pack_sequence_as(inputs, parts))
+        states.append(state)
+    states = states[::-1] if backward else states
+    return tf.nest.map_structure(lambda *parts: tf.stack(parts), *states)
 
 
 def _require_sequences(layer: str, inputs: tf.Tensor) -> tf.Tensor:

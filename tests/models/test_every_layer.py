@@ -9,6 +9,7 @@ from fakes.layers import LAYERS, build_layer, inputs_of
 from tensorpack_lite import models
 from tensorpack_lite.compat import TF_VERSION, tensorflow
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.tfutils.argscope import argscope
 from tensorpack_lite.tfutils.recompute import recompute_grad
 from tensorpack_lite.tfutils.tower.context import TowerContext
 
@@ -41,8 +42,6 @@ def test_all_layers_are_listed():
 @every_layer_but_lstm_is_slow
 def test_a_tape_sees_the_variables(sess, layer):
     """`tf.GradientTape` computes the same gradients as `tf.gradients`, in towers that create variables and that reuse them."""
-    if layer in RECURRENT and TF_VERSION < (2, 0):
-        pytest.skip("the tapes of TensorFlow 1.15 do not see inside loops")
     x = inputs_of(layer)
     for reuse in (False, True):
         with tf.variable_scope(tf.get_variable_scope(), reuse=reuse), TowerContext("", is_training=True):
@@ -97,8 +96,6 @@ def test_recomputed_by_tensorflow(sess, layer):
     """`tf.recompute_grad` computes the same gradients as well, except for the random numbers of Dropout."""
     if layer == "Dropout":
         pytest.skip("the second mask is another one")
-    if layer in RECURRENT and TF_VERSION < (2, 0):
-        pytest.skip("the tapes of TensorFlow 1.15 do not see inside loops")
     x = inputs_of(layer)
 
     def block(x):
@@ -132,7 +129,7 @@ def test_a_tape_around_a_loop_of_tensorflow_1(control_flow_v1, layer):
             return build_layer(layer, x)
 
     advice = r"'block/\w+': a gradient tape is recording.*tensorpack_lite\.recompute_grad\. Otherwise use tf\.gradients"
-    with TowerContext("", is_training=True):
+    with TowerContext("", is_training=True), argscope([models.LSTM, models.GRU], unroll=False):
         with tensorflow.GradientTape(), pytest.raises(RuntimeError, match=advice):
             block(x)
         cost = cost_of(tensorflow.recompute_grad(block)(x))

@@ -60,10 +60,11 @@ def build_case(x, case):
 class TestTensorFlow1:
     @pytest.mark.slow
     @cases()
+    @pytest.mark.parametrize("shape", [(None, None, 3), SEQUENCES.shape], ids=["loop", "unrolled"])
     @pytest.mark.any_tensorflow
-    def test_equal_by_name(self, sess, case):
+    def test_equal_by_name(self, sess, case, shape):
         """With the variables of TensorFlow 1.15 under the same names, outputs, states and gradients agree to 1e-5."""
-        reference, x = read_reference(case), placeholder()
+        reference, x = read_reference(case), placeholder(shape)
         with tf.variable_scope("model"):
             tensors = gradients_of(x, *build_case(x, case))
         names = [f"variable/{v.op.name}" for v in tf.trainable_variables()]
@@ -95,6 +96,66 @@ class TestTensorFlow1:
         sess.run(tf.global_variables_initializer())
         values = sess.run([*lstm.variables.all(), *gru.variables.all()])
         assert [0.25, 0, 0.25, 1, 0.25, 0] == [value.max() for value in values] == [v.min() for v in values]
+
+
+def has_loop(outputs):
+    """Return whether a graph has a loop, of either control flow."""
+    types = {op.type for op in outputs.graph.get_operations()}
+    return bool(types & {"Enter", "While", "StatelessWhile"})
+
+
+class TestUnroll:
+    @BOTH
+    @pytest.mark.parametrize(
+        ("num_steps", "unroll", "expected"),
+        [
+            (None, None, True),
+            (64, None, False),
+            (65, None, True),
+            (2, False, True),
+            (65, True, False),
+        ],
+    )
+    def test_when_there_is_a_loop(self, layer, num_steps, unroll, expected):
+        """The layer has a loop if the number of steps is unknown or more than 64, unless the argument says otherwise."""
+        outputs, _ = layer("rnn", placeholder([2, num_steps, 3]), 2, unroll=unroll)
+        assert expected == has_loop(outputs)
+
+    @pytest.mark.slow
+    @BOTH
+    @pytest.mark.parametrize("time_major", [False, True])
+    @pytest.mark.parametrize("length", [None, [4, 1]])
+    def test_equal_to_the_loop(self, sess, layer, time_major, length):
+        """Outputs, state and gradients are those of the loop, forward and backward, with padding and without."""
+        x = placeholder([4, 2, 3] if time_major else [2, 4, 3])
+        found = []
+        for unroll in (False, True):
+            with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
+                tensors = flat(
+                    *layer(
+                        "rnn",
+                        x,
+                        2,
+                        2,
+                        bidirectional=True,
+                        time_major=time_major,
+                        sequence_length=length,
+                        unroll=unroll,
+                    )
+                )
+            cost = tf.add_n([tf.reduce_sum(tf.square(one)) for one in tensors])
+            found.append([*tensors, *tf.gradients(cost, [x, *tf.trainable_variables()])])
+        sess.run(tf.global_variables_initializer())
+        values = np.random.RandomState(0).randn(*x.shape.as_list())
+        assert_close(*sess.run(found, {x: values}))
+
+    @BOTH
+    def test_wrong_numbers_of_steps(self, layer):
+        """unroll=True needs the number of steps, and a sequence has at least one."""
+        with pytest.raises(ValueError, match="'rnn': unroll=True needs a known number of steps"):
+            layer("rnn", placeholder(), 2, unroll=True)
+        with pytest.raises(ValueError, match="'empty': the input has no steps"):
+            layer("empty", placeholder([2, 0, 3]), 2)
 
 
 class TestState:
@@ -247,9 +308,10 @@ class TestGraph:
             assert [*shape[:2], 4] == list(sess.run(outputs, {x: np.ones(shape)}).shape)
 
     @BOTH
-    def test_variables_are_read_once(self, layer):
+    @pytest.mark.parametrize("num_steps", [None, 4])
+    def test_variables_are_read_once(self, layer, num_steps):
         """A tower for training and one for inference read each variable once together, outside of the loops."""
-        x = placeholder()
+        x = placeholder([None, num_steps, 3])
         with TowerContext("tower0", is_training=True):
             layer("rnn", x, 2)
         with tf.variable_scope(tf.get_variable_scope(), reuse=True), TowerContext(
