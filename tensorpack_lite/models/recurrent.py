@@ -15,7 +15,7 @@ from ..tfutils.precision import to_float32
 from .arguments import convert_to_tflayer_args
 from .checks import layer_title, refuse_tape_around_loop, require_integer
 from .outputs import name_output
-from .recurrent_cells import GRUCell, LSTMCell, LSTMStateTuple, RecurrentCell
+from .recurrent_cells import GRUCell, LSTMCell, LSTMStateTuple, RecurrentCell, Step
 from .registry import layer_register
 from .shape_utils import StaticDynamicShape
 
@@ -225,7 +225,7 @@ def _run_cell(
     state: Any,
     valid: tf.Tensor | None,
     backward: bool,
-    run_steps: Any,
+    run_steps: Callable[[Step, object, Any, bool], object],
 ) -> tuple[tf.Tensor, Any, dict[str, tf.Variable]]:
     """
     Run one cell along the first axis of its inputs.
@@ -272,12 +272,12 @@ def _is_unrolled(layer: str, num_steps: int | None, unroll: bool | None) -> bool
     return num_steps <= _MOST_UNROLLED if unroll is None else bool(unroll)
 
 
-def _scan(step: Callable[[Any, Any], Any], inputs: Any, state: Any, backward: bool) -> Any:
+def _scan(step: Step, inputs: object, state: object, backward: bool) -> Any:
     """Return the states after all steps, [T, ...], from a loop."""
     return tf.scan(step, inputs, state, reverse=backward)
 
 
-def _unrolled(step: Callable[[Any, Any], Any], inputs: Any, state: Any, backward: bool) -> Any:
+def _unrolled(step: Step, inputs: object, state: Any, backward: bool) -> Any:
     """Return the same as `_scan`, from steps that follow each other in the graph."""
     of_steps = list(zip(*(tf.unstack(part) for part in tf.nest.flatten(inputs))))
     states = []
