@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, ContextManager
+from typing import Any, Callable, ContextManager, Mapping
 
 from ...loop.extension import Extension
+from .find_rate import FindRate
+from .measure_batch import MeasureBatch
+from .once import LintOnce, ReplayStep, ShowSummary
+from .rehearse import rehearse_this_program
 from .request import find_rehearsal
+from .schedules import ShowSchedules
+from .short_training import ShortTraining
 
 __all__ = ["Rehearsal"]
+
+_ANSWERS: Mapping[str, Callable[[Mapping[str, Any]], Extension]] = {
+    "find-batch": MeasureBatch,
+    "find-lr": FindRate,
+    "lint": LintOnce,
+    "nan-replay": ReplayStep,
+    "rehearse": ShortTraining,
+    "schedule": ShowSchedules,
+    "summary": ShowSummary,
+}
 
 
 class Rehearsal(Extension):
@@ -18,18 +34,12 @@ class Rehearsal(Extension):
     """
 
     def __init__(self) -> None:
-        self._answer = Extension()
         request = find_rehearsal()
-        if request is not None:
-            from .answers import make_answer  # other trainings do not need these modules
-
-            self._answer = make_answer(request)
+        self._answer = Extension() if request is None else _ANSWERS[request.purpose](request.options)
 
     def around_training(self, trainer: Any) -> ContextManager[None]:
         """Return the context of the answer. This and the other methods raise SystemExit, with the exit code for `run_rehearsal`."""
         if trainer.rehearse:
-            from .rehearse import rehearse_this_program  # as above
-
             rehearse_this_program()
         return self._answer.around_training(trainer)
 
