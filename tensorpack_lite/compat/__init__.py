@@ -17,9 +17,10 @@ import re
 from typing import Any
 
 from ._alone import tensorflow_alone
+from ._uncollected import uncollected
 from .tf_log import silence_python_log, silent_cpp_log
 
-with tensorflow_alone(), silent_cpp_log():
+with tensorflow_alone(), uncollected(), silent_cpp_log():
     import tensorflow as _tensorflow
 
 __all__ = ["TF_VERSION", "TensorSpec", "ensure_graph_mode", "is_tfv2", "tensorflow", "tfv1"]

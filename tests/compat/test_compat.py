@@ -85,6 +85,42 @@ class TestMinimumVersion:
         assert "IMPORTED" in process.stdout, process.stdout
 
 
+class TestGarbage:
+    @pytest.mark.slow
+    @pytest.mark.parametrize("switch", ["enable", "disable"])
+    def test_collections_are_as_before(self, switch):
+        """The import has no full collection, leaves its objects out of later ones, and keeps the collector's switch."""
+        process = python(
+            """
+            import gc, sys
+            getattr(gc, sys.argv[1])()
+            full = []
+            gc.callbacks.append(lambda phase, info: full.append(phase) if info["generation"] == 2 else None)
+            import tensorpack_lite.compat
+            assert gc.isenabled() == (sys.argv[1] == "enable")
+            assert gc.get_freeze_count() > 100_000
+            assert not full
+            print("IMPORTED")
+            """,
+            switch,
+        )
+        assert process.stdout.splitlines()[-1:] == ["IMPORTED"], process.stdout
+
+    @pytest.mark.slow
+    def test_of_a_script_that_imports_tensorflow_first(self):
+        """If TensorFlow is imported first, the objects of the script are not touched."""
+        process = python(
+            """
+            import gc, tensorflow
+            before = gc.get_freeze_count()
+            import tensorpack_lite.compat
+            assert gc.get_freeze_count() == before
+            print("IMPORTED")
+            """
+        )
+        assert process.stdout.splitlines()[-1:] == ["IMPORTED"], process.stdout
+
+
 class TestKeras:
     @pytest.mark.slow
     def test_imported_at_its_first_use(self):
