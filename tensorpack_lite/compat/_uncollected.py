@@ -13,9 +13,9 @@ __all__ = ["uncollected"]
 @contextmanager
 def uncollected() -> Iterator[None]:
     """
-    Context in which no garbage is collected, and whose objects later collections leave out.
+    Context in which no garbage is collected. Later collections leave out all objects that exist at its end (`gc.freeze`).
 
-    Nearly all objects of an import stay for as long as the process, but each full collection, also of a training, looks at all of
+    Nearly all objects of an import stay as long as the process, but each full collection, also during training, looks at all of
     them again. If TensorFlow has been imported before, the context changes nothing.
     """
     if "tensorflow" in sys.modules:
