@@ -6,7 +6,7 @@ training in which a hang was reported and the sentence. The exit code is 1 if th
 another reason, such as a limit of time, do not count.
 
 Trainings write their logs below the directory of pytest, and `--log-file` collects those without a directory. Tests that hang on
-purpose (tests/integration/test_hangs.py, test_hanging_ranks.py, tests/train/test_watch.py) are left out.
+purpose (tests/integration/test_hangs.py, test_hanging_ranks.py, tests/diagnostics/hangs/test_watch.py) are left out.
 """
 
 from __future__ import annotations

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, List, NamedTuple, Tuple
 
 from ..compat import tfv1 as tf
 from ..compat.variables import get_variable
-from ..tfutils.precision import to_compute_dtype, to_float32
+from ..tfutils.precision import to_compute_dtype
 from ..tfutils.reads import shared_read
+from .recurrent_product import Product, multiply
 
-__all__ = ["GRUCell", "LSTMCell", "LSTMStateTuple", "RecurrentCell"]
+__all__ = ["GRUCell", "LSTMCell", "LSTMStateTuple", "MultiplySteps", "RecurrentCell"]
 
 Step = Callable[[Any, Any], Any]
+MultiplySteps = Callable[[List[tf.Tensor], tf.Tensor], Tuple[Any, Product]]
 
 
 class LSTMStateTuple(NamedTuple):
@@ -50,16 +52,20 @@ class RecurrentCell:
         """Return the output, which is part of a state."""
         raise NotImplementedError
 
-    def build(self, inputs: tf.Tensor) -> tuple[tf.Tensor, Step, dict[str, tf.Variable]]:
+    def build(
+        self, pieces: list[tf.Tensor], multiply_steps: MultiplySteps
+    ) -> tuple[Any, Step, dict[str, tf.Variable]]:
         """
         Create the variables, and compute what does not depend on the state for all steps at once.
 
         Args:
-            inputs: [T, N, D].
+            pieces: the inputs, one piece or several, each [steps, N, D].
+            multiply_steps: takes pieces [steps, N, M] and a matrix [K, M]. Returns the inputs of all steps, and the product by
+                which a step multiplies [N, K] by the matrix, once; see `recurrent_product`.
 
         Returns:
-            The inputs of the steps, [T, N, C]; the step, a function (state, [N, C]) -> next state that
-            creates no variables; and the variables by name.
+            The inputs of the steps, each part [T, N, C] or `Unstacked`; the step, a function (state, inputs with parts [N, C]) -> next state
+            that creates no variables; and the variables by name.
         """
         raise NotImplementedError
 
@@ -107,16 +113,21 @@ class LSTMCell(RecurrentCell):
         """Return `h`."""
         return state.h
 
-    def build(self, inputs: tf.Tensor) -> tuple[tf.Tensor, Step, dict[str, tf.Variable]]:
+    def build(
+        self, pieces: list[tf.Tensor], multiply_steps: MultiplySteps
+    ) -> tuple[Any, Step, dict[str, tf.Variable]]:
         """Create `kernel` and `bias`. The inputs of the steps are those of the gates i, j, f and o."""
-        kernel, bias = self._make_layer(inputs, 4 * self.units, 0.0)
+        kernel, bias = self._make_layer(pieces[0], 4 * self.units, 0.0)
         from_input, from_output = self._split(kernel)
         ones = [1.0] * self.units
         offset = [gate * one for gate in (0.0, 0.0, self._forget_bias, 0.0) for one in ones]
-        gates = _multiply(inputs, from_input) + (shared_read(bias) + tf.constant(offset, inputs.dtype))
+        total_bias = shared_read(bias) + tf.constant(offset, bias.dtype.base_dtype)
+        gates, product = multiply_steps(
+            [multiply(piece, from_input) + total_bias for piece in pieces], from_output
+        )
 
         def step(state: LSTMStateTuple, gates: tf.Tensor) -> LSTMStateTuple:
-            gates += _multiply(state.h, from_output)
+            gates += product(state.h)
             i, j, f, o = tf.split(gates, 4, axis=1)
             c = tf.sigmoid(f) * state.c + tf.sigmoid(i) * tf.tanh(j)
             return LSTMStateTuple(c, tf.sigmoid(o) * tf.tanh(c))
@@ -137,20 +148,25 @@ class GRUCell(RecurrentCell):
         """Return the state."""
         return state
 
-    def build(self, inputs: tf.Tensor) -> tuple[tf.Tensor, Step, dict[str, tf.Variable]]:
+    def build(
+        self, pieces: list[tf.Tensor], multiply_steps: MultiplySteps
+    ) -> tuple[Any, Step, dict[str, tf.Variable]]:
         """Create two kernels and biases. The inputs of the steps are those of the gates r and u and of the candidate."""
         units = self.units
-        gates_kernel, gates_bias = self._make_layer(inputs, 2 * units, 1.0, "gates/")
-        candidate_kernel, candidate_bias = self._make_layer(inputs, units, 0.0, "candidate/")
+        gates_kernel, gates_bias = self._make_layer(pieces[0], 2 * units, 1.0, "gates/")
+        candidate_kernel, candidate_bias = self._make_layer(pieces[0], units, 0.0, "candidate/")
         gates_from_input, gates_from_output = self._split(gates_kernel)
         candidate_from_input, candidate_from_output = self._split(candidate_kernel)
         kernel = tf.concat([gates_from_input, candidate_from_input], 1)
         bias = tf.concat([shared_read(gates_bias), shared_read(candidate_bias)], 0)
+        both = [tf.split(multiply(piece, kernel) + bias, [2 * units, units], axis=2) for piece in pieces]
+        gates, gates_product = multiply_steps([piece for piece, _ in both], gates_from_output)
+        candidate, candidate_product = multiply_steps([piece for _, piece in both], candidate_from_output)
 
-        def step(state: Any, inputs: tf.Tensor) -> tf.Tensor:
-            gates, candidate = tf.split(inputs, [2 * units, units], axis=1)
-            reset, update = tf.split(tf.sigmoid(gates + _multiply(state, gates_from_output)), 2, axis=1)
-            candidate = tf.tanh(candidate + _multiply(reset * state, candidate_from_output))
+        def step(state: Any, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+            gates, candidate = inputs
+            reset, update = tf.split(tf.sigmoid(gates + gates_product(state)), 2, axis=1)
+            candidate = tf.tanh(candidate + candidate_product(reset * state))
             return update * state + (1 - update) * candidate
 
         variables = {
@@ -159,10 +175,4 @@ class GRUCell(RecurrentCell):
             "candidate_kernel": candidate_kernel,
             "candidate_bias": candidate_bias,
         }
-        return _multiply(inputs, kernel) + bias, step, variables
-
-
-def _multiply(x: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
-    """Multiply the last axis of a tensor by a matrix, which `_split` returned."""
-    narrow = to_compute_dtype(x)
-    return to_float32(tf.matmul(narrow, matrix) if x.shape.ndims == 2 else tf.tensordot(narrow, matrix, 1))
+        return (gates, candidate), step, variables

@@ -37,6 +37,7 @@ CAMEL_CASE = re.compile(
     r"(?<![\w.<$/-])((?:[a-z_]\w*\.)*)([A-Z][A-Za-z0-9]*[a-z0-9][A-Z]\w*|[A-Z]{2,}[a-z]{2}\w*)\b(?![\w-])"
 )
 DOTTED = re.compile(r"\btensorpack_lite((?:\.[A-Za-z_]\w*)+)")
+SCRIPT = re.compile(r"(?<![\w./-])(?:tests|benchmarks|examples)/[\w/]+\.py\b")
 COMMAND = re.compile(r"(?:tensorpack-lite|python -m tensorpack_lite)(?= )((?: +[^\s`\"']+)*)")
 # Words, names of other programs, names of statistics, and names that stand for any
 WORDS = {
@@ -266,6 +267,17 @@ def test_dotted_paths_can_be_imported(texts):
     assert [] == [
         one for one in missing if not one.endswith(("tensorpack_lite.x.y", "tensorpack_lite.examples"))
     ]
+
+
+def test_scripts_exist():
+    """Each test, benchmark and example that a page or a script names exists."""
+    files = [*PAGES, *FILES, *(ROOT / "benchmarks").glob("*.py"), *(ROOT / "examples").rglob("*.py")]
+    named = {
+        (path, str(file.relative_to(ROOT)))
+        for file in files
+        for path in SCRIPT.findall(file.read_text(encoding="utf-8"))
+    }
+    assert [] == sorted((file, path) for path, file in named if not (ROOT / path).exists())
 
 
 def parsers() -> dict:

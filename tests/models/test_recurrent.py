@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from fakes.rnn_cells import CASES, LENGTHS, SEQUENCES, UNITS, gradients_of, read_reference, run_reference
@@ -148,6 +150,64 @@ class TestUnroll:
         sess.run(tf.global_variables_initializer())
         values = np.random.RandomState(0).randn(*x.shape.as_list())
         assert_close(*sess.run(found, {x: values}))
+
+    @pytest.mark.slow
+    @BOTH
+    @pytest.mark.parametrize("place", ["plain", "map_fn", "cond"])
+    def test_the_gradient_of_the_kernel_is_exact(self, sess, layer, place):
+        """
+        Gradients, and gradients of these, are those of the plain products of a tower for inference, also inside a loop or a branch.
+        """
+        x = placeholder([2, 10, 3])
+        around = {
+            "plain": lambda make: make(x),
+            "map_fn": lambda make: tf.map_fn(make, tf.stack([x, 2 * x])),
+            "cond": lambda make: tf.cond(tf.reduce_sum(x) > 1e3, lambda: make(2 * x), lambda: make(x)),
+        }[place]
+
+        def total(x):
+            tensors = flat(*layer("rnn", x, 2, bidirectional=True, sequence_length=[10, 4]))
+            return tf.add_n([tf.reduce_sum(tf.square(one)) for one in tensors])
+
+        found = []
+        for context in (nullcontext(), TowerContext("", is_training=False)):
+            with context, tf.variable_scope("model", reuse=tf.AUTO_REUSE):
+                cost = tf.reduce_sum(around(total))
+            sources = [x, *tf.trainable_variables()]
+            first = tf.gradients(cost, sources)
+            found.append(first)
+            if place == "plain":  # TensorFlow 1 has no second gradients of loops
+                found[-1] = first + tf.gradients(
+                    tf.add_n([tf.reduce_sum(tf.square(one)) for one in first]), sources
+                )
+        sess.run(tf.global_variables_initializer())
+        for got, expected in zip(*sess.run(found, {x: np.random.RandomState(0).randn(2, 10, 3)})):
+            scale = np.abs(expected).max()
+            assert scale > 1e-3
+            np.testing.assert_allclose(got / scale, expected / scale, rtol=0, atol=1e-5)
+
+    @BOTH
+    def test_no_operations_for_gradients_in_inference(self, layer):
+        """In a tower for inference, the graph has no operations that only serve gradients."""
+        kinds = {}
+        for training in (True, False):
+            with tf.Graph().as_default() as graph, TowerContext("", is_training=training):
+                layer("rnn", placeholder([2, 3, 3]), 2)
+                kinds[training] = {op.type for op in graph.get_operations()}
+        assert {"IdentityN"} == kinds[True] - kinds[False]
+
+    @pytest.mark.parametrize(("layer", "per_piece"), [(LSTM, 2), (GRU, 3)], ids=["LSTM", "GRU"])
+    def test_eight_steps_share_the_gradient_of_the_kernel(self, layer, per_piece):
+        """Eight steps share the products of the form A' B, which are as large as the parts of the kernels."""
+        numbers = []
+        for num_steps in (3, 8, 9):
+            with tf.Graph().as_default() as graph:
+                outputs, _ = layer("rnn", placeholder([7, num_steps, 3]), 5)
+                tf.gradients(outputs, tf.trainable_variables())
+                products = [op for op in graph.get_operations() if op.type == "MatMul"]
+                numbers.append(sum(op.get_attr("transpose_a") for op in products))
+        assert numbers[0] == numbers[1]
+        assert numbers[1] + per_piece == numbers[2]
 
     @BOTH
     def test_wrong_numbers_of_steps(self, layer):

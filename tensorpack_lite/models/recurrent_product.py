@@ -1,0 +1,111 @@
+"""
+The products of recurrent steps: their inputs, and their state or a part of it, times matrices that all steps share.
+
+Steps that follow each other in the graph are cut into pieces of eight:
+
+- The inputs of a piece are multiplied at once, by another core than the one that computes the steps of the piece before.
+- The gradient of the matrix for the state is the sum of one product for each step. As TensorFlow computes it, each of these is as
+  large as the matrix. Here it is one for each piece: dW = H' dZ, where the rows of H are the left operands of its steps, and those
+  of dZ the gradients of their inputs, to which the products are added.
+
+Longer pieces would be slower: a core waits for the first one, and for the gradients of the last one.
+"""
+
+from __future__ import annotations
+
+from typing import Callable
+
+from ..compat import tfv1 as tf
+from ..tfutils.gradient_override import with_gradient
+from ..tfutils.precision import to_compute_dtype, to_float32
+
+__all__ = ["Product", "Unstacked", "cut", "multiply", "multiply_in_loop", "multiply_unrolled"]
+
+Product = Callable[[tf.Tensor], tf.Tensor]
+_PIECE = 8  # steps
+
+
+class Unstacked:
+    """
+    The inputs of steps that follow each other in the graph.
+
+    Args:
+        steps: [N, M] for each step, in the order of time.
+    """
+
+    def __init__(self, steps: list[tf.Tensor]) -> None:
+        self.steps = steps
+
+
+def cut(inputs: tf.Tensor) -> list[tf.Tensor]:
+    """Return the pieces of the inputs [T, N, D], where T is known: eight steps each, the last one the rest."""
+    num_steps = inputs.shape.as_list()[0]
+    return tf.split(inputs, [min(_PIECE, num_steps - start) for start in range(0, num_steps, _PIECE)])  # type: ignore[no-any-return]
+
+
+def multiply(x: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
+    """
+    Multiply the last axis of a tensor by a matrix.
+
+    Args:
+        x: [..., K] float32, or the dtype of all variables.
+        matrix: [K, M] in the dtype for products.
+    """
+    narrow = to_compute_dtype(x)
+    return to_float32(tf.matmul(narrow, matrix) if x.shape.ndims == 2 else tf.tensordot(narrow, matrix, 1))
+
+
+def multiply_in_loop(pieces: list[tf.Tensor], matrix: tf.Tensor) -> tuple[tf.Tensor, Product]:
+    """
+    Return the inputs of steps in a loop, [T, N, M], and their product.
+
+    Args, Returns: as in `multiply_unrolled`, but there is one piece, of all steps.
+    """
+    (inputs,) = pieces
+    return inputs, lambda x: multiply(x, matrix)
+
+
+def multiply_unrolled(
+    pieces: list[tf.Tensor], matrix: tf.Tensor, *, backward: bool, training: bool
+) -> tuple[Unstacked, Product]:
+    """
+    Return the inputs of steps that follow each other in the graph, and their product.
+
+    Args:
+        pieces: the inputs, from `cut`, each [steps, N, M]. The products are added to them, and to nothing else.
+        matrix: [K, M] in the dtype for products.
+        backward: whether the last step is the first to be computed.
+        training: whether the gradient is computed in pieces. If not, there are no operations for it in the graph.
+
+    Returns:
+        The inputs, whose gradients also give that of the matrix; and the product, a function [N, K] -> [N, M] that each step
+        must call once.
+    """
+    if not training:
+        return Unstacked([step for piece in pieces for step in tf.unstack(piece)]), lambda x: multiply(
+            x, matrix
+        )
+    factors: list[tf.Tensor] = []  # of the steps, in the order of their computation
+
+    def with_matrix(piece: tf.Tensor, start: int) -> tf.Tensor:
+        def gradients(of_piece: tf.Tensor) -> list[tf.Tensor]:
+            in_time = factors[::-1] if backward else factors
+            left = tf.concat(in_time[start : start + _PIECE], 0)
+            right = tf.reshape(tf.cast(of_piece, matrix.dtype), [-1, matrix.shape.as_list()[1]])
+            return [of_piece, tf.matmul(left, right, transpose_a=True)]
+
+        return with_gradient([piece], [piece, matrix], gradients)[0]
+
+    def product(x: tf.Tensor) -> tf.Tensor:
+        factors.append(to_compute_dtype(x))
+        result = with_gradient(
+            [tf.matmul(factors[-1], matrix)],
+            [factors[-1]],
+            lambda of_result: [tf.matmul(of_result, matrix, transpose_b=True)],
+        )
+        return to_float32(result[0])
+
+    steps = []
+    for number, piece in enumerate(pieces):
+        steps += tf.unstack(with_matrix(piece, number * _PIECE))
+    return Unstacked(steps), product
