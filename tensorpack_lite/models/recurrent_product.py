@@ -82,9 +82,8 @@ def multiply_unrolled(
         must call once.
     """
     if not training:
-        return Unstacked([step for piece in pieces for step in tf.unstack(piece)]), lambda x: multiply(
-            x, matrix
-        )
+        steps = [step for piece in pieces for step in tf.unstack(piece)]
+        return Unstacked(steps), lambda x: multiply(x, matrix)
     factors: list[tf.Tensor] = []  # of the steps, in the order of their computation
 
     def with_matrix(piece: tf.Tensor, start: int) -> tf.Tensor:
