@@ -56,7 +56,7 @@ class RecurrentCell:
         self, pieces: list[tf.Tensor], multiply_steps: MultiplySteps
     ) -> tuple[Any, Step, dict[str, tf.Variable]]:
         """
-        Create the variables, and compute what does not depend on the state for all steps at once.
+        Create the variables, and compute what does not depend on the state, for all steps of a piece at once.
 
         Args:
             pieces: the inputs, one piece or several, each [steps, N, D].
@@ -64,8 +64,8 @@ class RecurrentCell:
                 which a step multiplies [N, K] by the matrix, once; see `recurrent_product`.
 
         Returns:
-            The inputs of the steps, each part [T, N, C] or `Unstacked`; the step, a function (state, inputs with parts [N, C]) -> next state
-            that creates no variables; and the variables by name.
+            The inputs of the steps, each part [T, N, C] or `Unstacked`; the step, a function (state, inputs with parts [N, C]) ->
+            next state that creates no variables; and the variables by name.
         """
         raise NotImplementedError
 

@@ -8,7 +8,8 @@ Steps that follow each other in the graph are cut into pieces of eight:
   large as the matrix. Here it is one for each piece: dW = H' dZ, where the rows of H are the left operands of its steps, and those
   of dZ the gradients of their inputs, to which the products are added.
 
-Longer pieces would be slower: a core waits for the first one, and for the gradients of the last one.
+With longer pieces, a core waits for the first one, and for the gradients of the last one. In a trial by hand with batches of 16 to
+256, a step with one piece for all steps took 1.1 times as long as one with pieces of eight.
 """
 
 from __future__ import annotations
