@@ -54,7 +54,9 @@ napoleon_custom_sections = ["Variables"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # keep signatures short; the types are in the source
-autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_default_options = {
+    "show-inheritance": True
+}  # "members" here would show all members of a module
 autoclass_content = "class"
 
 myst_heading_anchors = 3
@@ -146,6 +148,26 @@ def skip(app, what, name, obj, would_skip, options) -> bool:
     return True if type(obj).__module__ == "typing" else None
 
 
+def public_bases(app, name, obj, options, bases) -> None:
+    """Show the nearest public base classes: a private class is not in the reference."""
+    listed = "".join(
+        page.read_text(encoding="utf-8")
+        for page in (ROOT / "docs" / "reference").glob("*.md")
+    )
+    public = dict(re.findall(r"automodule:: (\S+)\n +:members: (.+)", listed))
+
+    def is_shown(base: type) -> bool:
+        library = base.__module__.startswith("tensorpack_lite")
+        return not library or base.__name__ in public.get(base.__module__, "").split(
+            ", "
+        )
+
+    shown = [base for base in obj.__mro__[1:] if is_shown(base)]
+    bases[:] = [
+        base for base in shown if not any(base in other.__mro__[1:] for other in shown)
+    ]
+
+
 def read_gallery(app, name, source) -> None:
     """Show the README of the examples as the page `gallery`, with links from this directory."""
     if name == "gallery":
@@ -163,4 +185,5 @@ def setup(app) -> None:
     """Connect the functions above to Sphinx."""
     app.connect("autodoc-process-docstring", adapt, priority=100)
     app.connect("autodoc-skip-member", skip)
+    app.connect("autodoc-process-bases", public_bases)
     app.connect("source-read", read_gallery)

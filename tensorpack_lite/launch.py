@@ -34,8 +34,6 @@ from .ranks.rendezvous import RendezvousServer
 from .utils.concurrency import enable_death_signal
 from .utils.secret import JOB_SECRET_VARIABLE, make_secret
 
-__all__ = ["main"]
-
 _HOST = "127.0.0.1"
 _POLL_SECONDS = 0.05
 _PATIENCE_SECONDS = 6.0  # for ranks that notice by themselves that another one failed

@@ -7,7 +7,6 @@ tensorpack does not have follow in alphabetical order.
 
 from __future__ import annotations
 
-import ast
 import csv
 import inspect
 import re
@@ -17,7 +16,8 @@ from pathlib import Path
 __all__ = ["markdown", "setup"]
 
 ROOT = Path(__file__).resolve().parents[2]
-LIBRARY = ROOT / "tensorpack_lite"
+REFERENCE = ROOT / "docs" / "reference"
+MEMBERS = re.compile(r"automodule:: (\S+)\n +:members: (.+)")
 USES = ROOT / "tests" / "api" / "upstream_names.tsv"
 
 
@@ -35,19 +35,13 @@ def _uses() -> dict:
 
 
 def _definitions(package: str) -> list:
-    """Return (module, name, summary) of each public function and class that a file of the package defines."""
-    found = []
-    for file in sorted((LIBRARY / package).rglob("*.py")):
-        parts = file.relative_to(ROOT).with_suffix("").parts
-        if any(part.startswith("_") for part in parts):
-            continue
-        name = ".".join(parts)
-        module = import_module(name)
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
-            is_definition = isinstance(node, (ast.FunctionDef, ast.ClassDef))
-            if is_definition and node.name in getattr(module, "__all__", ()):
-                found.append((name, node.name, _summary(getattr(module, node.name))))
-    return found
+    """Return (module, name, summary) of each name that the package's page of the reference lists."""
+    page = (REFERENCE / f"{package}.md").read_text(encoding="utf-8")
+    return [
+        (module, name, _summary(getattr(import_module(module), name)))
+        for module, names in MEMBERS.findall(page)
+        for name in names.split(", ")
+    ]
 
 
 def _summary(thing: object) -> str:

@@ -20,8 +20,6 @@ from .directories import find_checkpoint_dir, need_checkpoint_dir
 from .ema import EMAWeights
 from .statistic_reader import StatisticReader
 
-__all__ = ["MaxSaver", "MinSaver"]
-
 T = TypeVar("T")
 
 

@@ -11,8 +11,6 @@ from ..utils import logger
 from ..utils.checks import check_type
 from ..utils.concurrency import Startable, StoppableThread, start_proc_mask_signal
 
-__all__ = ["StartProcOrThread"]
-
 _JOIN_SECS = 5
 
 

@@ -8,8 +8,6 @@ from ..compat import TF_VERSION
 from ..compat.private import debug_hook_class
 from ..loop.hooks import HookToCallback
 
-__all__ = ["TFLocalCLIDebugHook"]
-
 
 class TFLocalCLIDebugHook(HookToCallback):
     """

@@ -7,8 +7,6 @@ from ..utils import logger
 from ..utils.fs import normpath
 from ..utils.redirection import redirect
 
-__all__ = ["find_checkpoint_dir", "need_checkpoint_dir", "need_logger_dir"]
-
 
 def need_logger_dir(who: str) -> str:
     """

@@ -10,8 +10,6 @@ from ..utils import logger
 from ..utils.checks import check_at_least, check_choice
 from .statistic_reader import StatisticReader
 
-__all__ = ["EarlyStopping"]
-
 
 class EarlyStopping(Callback):
     """

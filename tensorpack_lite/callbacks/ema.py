@@ -15,8 +15,6 @@ from ..utils import logger
 from ..utils.checks import check_fraction, check_type
 from .trigger import PeriodicTrigger
 
-__all__ = ["EMAWeights", "SwapEMAWeights"]
-
 _NAME = "ExponentialMovingAverage"
 
 

@@ -18,8 +18,6 @@ from ..utils import logger
 from ..utils.fs import normpath
 from ..utils.packed_state import StateTooLargeError
 
-__all__ = ["EpochEnd"]
-
 _MAX_BYTES = 16 << 20
 
 

@@ -20,8 +20,6 @@ from .inference_runner import InferenceRunnerBase
 from .saver import ModelSaver
 from .trigger import EnableCallbackIf, PeriodicTrigger
 
-__all__ = ["advice_on_order", "find_late_reporter", "find_reporter_behind"]
-
 _PACKAGE = __name__.split(".")[0]
 _REPORT_NOTHING = (ModelSaver, MinSaver)
 _SIMILAR = 0.8  # of a misspelt name

@@ -18,18 +18,6 @@ from ..utils.npz import write_npz
 from ..utils.png import encode_png
 from .directories import need_logger_dir
 
-__all__ = [
-    "CheckNumerics",
-    "DumpParamAsImage",
-    "DumpTensor",
-    "DumpTensorAsImage",
-    "DumpTensors",
-    "ProcessTensors",
-    "RunOp",
-    "RunUpdateOps",
-]
-
-
 _ASSIGNS = re.compile("Assign|Apply|(?<!Tensor)Scatter(?!Nd$)")
 
 

@@ -12,8 +12,6 @@ from ..tfutils.common import get_op_tensor_name
 from ..utils import logger
 from ..utils.stats import BinaryStatistics, RatioCounter
 
-__all__ = ["BinaryClassificationStats", "ClassificationError", "Inferencer", "ScalarStats"]
-
 
 class Inferencer(Callback):
     """

@@ -30,8 +30,6 @@ from .towers_hook import TowersHook, count_samples
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-__all__ = ["DataParallelInferenceRunner", "InferenceRunner", "InferenceRunnerBase"]
-
 
 class InferenceRunnerBase(Callback):
     """

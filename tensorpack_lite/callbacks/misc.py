@@ -16,8 +16,6 @@ from ..utils.checks import check_at_least, check_choice
 from ..utils.optional import load_optional
 from ..utils.utils import humanize_time_delta
 
-__all__ = ["EstimatedTimeLeft", "InjectShell", "SendStat"]
-
 
 class EstimatedTimeLeft(Callback):
     """

@@ -22,15 +22,6 @@ from ..utils.gpu import get_num_gpu
 from ..utils.nvml import NVMLContext, NvmlException
 from .directories import need_logger_dir
 
-__all__ = [
-    "GPUMemoryTracker",
-    "GPUUtilizationTracker",
-    "GraphProfiler",
-    "HostMemoryTracker",
-    "PeakMemoryTracker",
-    "ThroughputTracker",
-]
-
 _SAMPLE_SECONDS = 1.0
 
 

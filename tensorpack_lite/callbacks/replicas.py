@@ -12,8 +12,6 @@ from ..loop.callback import Callback
 from ..ranks.connecting import RankError
 from ..utils.checks import check_at_least
 
-__all__ = ["CheckReplicas", "checksum"]
-
 
 class CheckReplicas(Callback):
     """

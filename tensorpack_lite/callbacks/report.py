@@ -11,8 +11,6 @@ from ..report.page import FILENAME, write_report
 from ..report.samples import FIRST_BATCH, sample_path, write_samples
 from ..utils import logger
 
-__all__ = ["ReportWriter"]
-
 _MAX_SECONDS = 1.0
 
 

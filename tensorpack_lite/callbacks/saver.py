@@ -17,11 +17,10 @@ from ..utils.checks import check_at_least, check_choice
 from ..utils.memory import available_memory
 from ..utils.old_names import old_arguments
 from ..utils.packed_state import pack_state
-from .best_saver import MaxSaver, MinSaver
+from .best_saver import MaxSaver as MaxSaver
+from .best_saver import MinSaver as MinSaver
 from .directories import find_checkpoint_dir, need_checkpoint_dir
 from .epoch_end import EpochEnd
-
-__all__ = ["MaxSaver", "MinSaver", "ModelSaver"]
 
 # TensorFlow writes a meta graph to a file with such a name, then renames it.
 _TEMPORARY = r"\.checkpoint\.tmp|\.model-\d+\.end\.tmp|graph-\d{4}-\d{6}\.meta\.tmp[0-9a-f]{32}"

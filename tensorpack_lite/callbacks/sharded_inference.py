@@ -23,8 +23,6 @@ from .inference_runner import InferenceRunner
 from .replicas import checksum
 from .towers_hook import TowersHook, count_samples
 
-__all__ = ["ShardedInferenceRunner"]
-
 _BYTES_A_GATHER = 1 << 18  # of values, from each rank
 _MOST_A_GATHER = 256  # datapoints of each rank
 

@@ -9,8 +9,6 @@ from ..utils import logger
 from ..utils.checks import check_type
 from ..utils.old_names import accepts_old_names
 
-__all__ = ["StatisticReader"]
-
 
 class StatisticReader:
     """

@@ -17,8 +17,6 @@ from ..utils.naming import GLOBAL_STEP_INCR_OP_NAME
 from ..utils.utils import ENDLESS, get_tqdm, get_tqdm_kwargs
 from .graph import ProcessTensors
 
-__all__ = ["MaintainStepCounter", "ProgressBar", "SessionRunTimeout", "TensorPrinter"]
-
 
 class ProgressBar(Callback):
     """

@@ -16,14 +16,6 @@ from ..utils.arguments import explains_arguments
 from ..utils.checks import check_at_least
 from ..utils.naming import MOVING_SUMMARY_OPS_KEY
 
-__all__ = [
-    "MergeAllSummaries",
-    "MergeAllSummariesRunAlone",
-    "MergeAllSummariesRunWithOp",
-    "MovingAverageSummary",
-    "SimpleMovingAverage",
-]
-
 
 class MovingAverageSummary(Callback):
     """

@@ -10,8 +10,6 @@ from ..utils import logger
 from ..utils.checks import check_at_least, check_choice
 from .best_saver import MinSaver
 
-__all__ = ["TopKSaver"]
-
 
 class TopKSaver(MinSaver):
     """

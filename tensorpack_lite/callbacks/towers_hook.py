@@ -6,8 +6,6 @@ from typing import Any, Callable
 
 from ..compat import tfv1 as tf
 
-__all__ = ["TowersHook", "count_samples"]
-
 
 class TowersHook(tf.train.SessionRunHook):
     """

@@ -9,8 +9,6 @@ from ..loop.callback import Callback
 from ..loop.proxy_callback import ProxyCallback
 from ..utils.checks import check_at_least, check_callable
 
-__all__ = ["EnableCallbackIf", "PeriodicCallback", "PeriodicRunHooks", "PeriodicTrigger"]
-
 
 class PeriodicTrigger(ProxyCallback):
     """

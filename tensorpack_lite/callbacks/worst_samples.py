@@ -11,8 +11,6 @@ from ..utils import logger
 from ..utils.checks import check_at_least
 from .inference import Inferencer
 
-__all__ = ["WorstSamples"]
-
 
 class WorstSamples(Inferencer):
     """

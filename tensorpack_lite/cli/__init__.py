@@ -10,5 +10,3 @@ exit code.
 """
 
 from .main import main
-
-__all__ = ["main"]

@@ -9,8 +9,6 @@ from typing import Callable, NoReturn, Sequence
 
 from .._version import __version__
 
-__all__ = ["make_parser", "split_program"]
-
 _PATH_HELP = "a checkpoint (log/model-100), a directory (its latest checkpoint), or an .npz file"
 _TARGET_HELP = "function without arguments that returns the DataFlow; also path/to/file.py:function"
 _STRICT_HELP = "exit with code 1 also for warnings"

@@ -10,8 +10,6 @@ from tabulate import tabulate
 
 from .variables import read_variables
 
-__all__ = ["run"]
-
 
 def run(args: argparse.Namespace) -> int:
     """Print a table of the variables that differ. Return 1 if any differ."""

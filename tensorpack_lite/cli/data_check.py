@@ -12,8 +12,6 @@ from ..diagnostics.speed.bottleneck import advise
 from ..diagnostics.speed.stage_rows import format_rows, make_rows
 from .pipelines import find_function, show_findings
 
-__all__ = ["run"]
-
 
 def run(args: argparse.Namespace) -> int:
     """Examine the DataFlow and print the report. Return 1 if it breaks a promise."""

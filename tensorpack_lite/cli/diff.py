@@ -15,8 +15,6 @@ from ..utils.json_rows import read_json_rows
 from ..utils.manifest_file import FILENAME, read_manifest
 from .variables import read_variables
 
-__all__ = ["compare_runs", "read_run", "run"]
-
 
 def run(args: argparse.Namespace) -> int:
     """Print the comparison. Return 1 if more than the machine and the time differ."""

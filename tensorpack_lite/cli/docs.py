@@ -10,8 +10,6 @@ import webbrowser
 from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["run"]
-
 _LIBRARY = Path(__file__).resolve().parents[1]
 _BUILDERS = ("sphinx", "myst_parser", "furo", "sphinx_copybutton", "sphinx_design", "tensorflow")
 

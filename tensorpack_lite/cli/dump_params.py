@@ -10,8 +10,6 @@ import sys
 from ..tfutils.varmanip import is_training_name, save_checkpoint_vars
 from .variables import read_variables
 
-__all__ = ["run"]
-
 _COUNTER = re.compile(r"(^|/)(global_step|beta[12]_power(_\d+)?)$")
 
 

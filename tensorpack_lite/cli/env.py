@@ -8,8 +8,6 @@ import sys
 from ..diagnostics.gpu.report import make_gpu_report
 from ..tfutils.environment import collect_env_info
 
-__all__ = ["run"]
-
 
 def run(args: argparse.Namespace) -> int:
     """Print the description. Return 1 with `--gpu` if no GPU works, otherwise 0."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["check_exists"]
-
 
 def check_exists(path: str) -> str:
     """

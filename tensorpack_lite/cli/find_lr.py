@@ -10,8 +10,6 @@ from ..diagnostics.rehearsal.request import run_rehearsal
 from ..utils.optional import require_optional
 from .programs import find_program
 
-__all__ = ["run"]
-
 
 def run(args: argparse.Namespace) -> int:
     """

@@ -8,8 +8,6 @@ import sys
 from ..diagnostics.rehearsal.request import run_rehearsal
 from .programs import find_program
 
-__all__ = ["run"]
-
 
 def run(args: argparse.Namespace) -> int:
     """

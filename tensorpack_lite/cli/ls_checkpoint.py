@@ -12,8 +12,6 @@ from tabulate import tabulate
 
 from .variables import read_state_of, read_variables
 
-__all__ = ["run"]
-
 _WIDTH = 70
 
 

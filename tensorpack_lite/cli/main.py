@@ -11,8 +11,6 @@ from typing import Sequence
 
 from .arguments import make_parser, split_program
 
-__all__ = ["main"]
-
 _ERROR = 2
 # TensorFlow 2.21 announces oneDNN whatever the log level is. The commands compute nothing with TensorFlow.
 _QUIET_TENSORFLOW = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}

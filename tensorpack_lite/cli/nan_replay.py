@@ -9,8 +9,6 @@ import sys
 
 from ..diagnostics.rehearsal.request import run_rehearsal
 
-__all__ = ["run"]
-
 
 def run(args: argparse.Namespace) -> int:
     """

@@ -14,8 +14,6 @@ from tabulate import tabulate
 from ..diagnostics.data_check.examine import Finding
 from .files import check_exists
 
-__all__ = ["Target", "find_function", "show_findings"]
-
 _WIDTH = 88  # columns for the findings
 
 

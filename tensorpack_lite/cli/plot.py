@@ -19,8 +19,6 @@ from .files import check_exists
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["run"]
-
 _MAX_COLUMNS = 3
 _WITHOUT_WINDOWS = {"agg", "cairo", "pdf", "pgf", "ps", "svg", "template"}  # matplotlib's backends
 

@@ -6,8 +6,6 @@ import argparse
 
 from .files import check_exists
 
-__all__ = ["find_program"]
-
 
 def find_program(args: argparse.Namespace) -> list[str]:
     """

@@ -15,8 +15,6 @@ from ..ranks.connecting import RankError
 from ..ranks.meeting import gather_machines, plan_meeting
 from ..ranks.place import find_place, find_remark
 
-__all__ = ["run"]
-
 _HEADERS = ["rank", "host", "address", "launcher", "round trip"]
 
 

@@ -7,8 +7,6 @@ import argparse
 from ..diagnostics.rehearsal.rehearse import rehearse
 from .programs import find_program
 
-__all__ = ["run"]
-
 
 def run(args: argparse.Namespace) -> int:
     """

@@ -13,8 +13,6 @@ from ..report.serving import ReportServer
 from ..utils.errors import DamagedFileError
 from .diff import compare_runs
 
-__all__ = ["run"]
-
 
 def run(args: argparse.Namespace) -> int:
     """

@@ -12,8 +12,6 @@ from ..diagnostics.data_check.examine import BROKEN, OK
 from ..diagnostics.data_check.resume_check import check_resume
 from .pipelines import Target, find_function, show_findings
 
-__all__ = ["run"]
-
 _WIDTH = 80  # columns for the reasons
 
 

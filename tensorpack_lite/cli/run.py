@@ -15,8 +15,6 @@ from .._version import __version__
 from ..utils.gpu import count_gpus, get_num_gpu
 from .files import check_exists
 
-__all__ = ["run"]
-
 _STARTUP = Path(__file__).resolve().parents[1] / "tf1" / "startup"  # Python imports its sitecustomize.py
 
 

@@ -14,8 +14,6 @@ from ..tfutils.checkpoint_reader import CheckpointReader
 from ..tfutils.varmanip import get_checkpoint_path, is_training_name
 from .programs import find_program
 
-__all__ = ["run"]
-
 _COUNTERS = re.compile(r"(^|/)(global_step|beta\d_power(_\d+)?)$")
 
 

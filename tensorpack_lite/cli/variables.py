@@ -13,8 +13,6 @@ from .files import check_exists
 if TYPE_CHECKING:
     from ..utils.packed_state import StateFile
 
-__all__ = ["read_state_of", "read_variables"]
-
 
 def read_variables(path: str, match: str = "") -> dict[str, np.ndarray]:
     """

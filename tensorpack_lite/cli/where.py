@@ -13,8 +13,6 @@ from ..utils.process_state import describe_trouble
 from ..utils.stacks import describe_place, parse_stacks
 from ..utils.training_lock import TrainingLock
 
-__all__ = ["run"]
-
 _SECONDS = 8.0
 
 

@@ -6,8 +6,6 @@ import sys
 from contextlib import contextmanager
 from typing import Iterator
 
-__all__ = ["tensorflow_alone"]
-
 # the modules that `import tensorflow` tries to import, seen in 2.15 and 2.21; the second one if TF_USE_LEGACY_KERAS is set
 _KERAS = ("keras.src.optimizers", "tf_keras.src.optimizers")
 

@@ -11,8 +11,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Iterator
 
-__all__ = ["load_without_message"]
-
 # Each prints the message while it is loaded, before it reads the level, seen in 2.21. They are in the order in which
 # TensorFlow loads them. TensorFlow 2.15 lacks the second one, and obeys the level.
 _LIBRARIES = ("libtensorflow_cc.so.2", "python/profiler/internal/_pywrap_profiler_plugin.so")

@@ -7,8 +7,6 @@ import sys
 from contextlib import contextmanager
 from typing import Iterator
 
-__all__ = ["uncollected"]
-
 
 @contextmanager
 def uncollected() -> Iterator[None]:

@@ -39,8 +39,6 @@ from . import tensorflow
 from . import tfv1 as tf
 from .replacement import replace
 
-__all__ = ["install", "uninstall"]
-
 # Private, because the public functions of `tf.nn`, Keras and slim share only these generated functions, which they call
 # as attributes of the modules below. Tried on 1.15, 2.15, 2.21.
 _GENERATED = {

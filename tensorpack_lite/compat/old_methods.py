@@ -10,8 +10,6 @@ import tensorflow as _tensorflow
 from . import TF_VERSION
 from . import tfv1 as tf
 
-__all__ = ["give_old_methods"]
-
 
 def give_old_methods(getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """

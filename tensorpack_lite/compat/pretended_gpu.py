@@ -18,8 +18,6 @@ from . import tensorflow
 from . import tfv1 as tf
 from .replacement import replace
 
-__all__ = ["install"]
-
 
 def install(number: int) -> None:
     """

@@ -31,35 +31,9 @@ from . import tfv1 as tf
 from .replacement import replace
 
 try:  # the value that Session.run returns for tf.IndexedSlices; TensorFlow does not export it. Tried on 1.15, 2.15, 2.21.
-    from tensorflow.python.framework.indexed_slices import IndexedSlicesValue
+    from tensorflow.python.framework.indexed_slices import IndexedSlicesValue as IndexedSlicesValue
 except ImportError:  # pragma: no cover (TF 1.15)
-    from tensorflow.python.framework.ops import IndexedSlicesValue
-
-__all__ = [
-    "IndexedSlicesValue",
-    "add_control_inputs",
-    "at_top_level",
-    "behave_like_tf1",
-    "chrome_trace",
-    "debug_hook_class",
-    "eager_seed",
-    "explain_error",
-    "has_kernel",
-    "inside_branch",
-    "inside_control_flow",
-    "inside_function",
-    "inside_loop_or_xla",
-    "inside_xla",
-    "make_callable",
-    "nothing_surrounds",
-    "op_definition",
-    "op_determinism_enabled",
-    "optimize_for_inference",
-    "unfinalize",
-    "update_input",
-    "v2_behavior_enabled",
-    "without_finish",
-]
+    from tensorflow.python.framework.ops import IndexedSlicesValue as IndexedSlicesValue
 
 
 def v2_behavior_enabled() -> bool:

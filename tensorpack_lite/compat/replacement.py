@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["add", "replace"]
-
 
 def replace(owner: Any, name: str, value: Any) -> None:
     """

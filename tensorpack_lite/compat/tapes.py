@@ -11,8 +11,6 @@ try:
 except ImportError:  # pragma: no cover (TF 1.15)
     from tensorflow.python.eager import tape as _tape
 
-__all__ = ["read_made_with", "tape_is_recording"]
-
 
 def read_made_with(variable: tf.Variable) -> tf.Tensor:
     """

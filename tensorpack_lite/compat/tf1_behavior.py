@@ -8,8 +8,6 @@ from functools import lru_cache
 from . import cpu_layout, pretended_gpu, tf1_names, tf1_tensors, value_names
 from .private import behave_like_tf1
 
-__all__ = ["prepare_tf1"]
-
 
 @lru_cache(maxsize=None)
 def prepare_tf1() -> None:

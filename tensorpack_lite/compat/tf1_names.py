@@ -16,8 +16,6 @@ from tensorflow.python.framework import tensor_shape as _tensor_shape
 from . import tfv1 as tf
 from .replacement import add
 
-__all__ = ["install"]
-
 
 def install() -> None:
     """Add the names that are absent."""

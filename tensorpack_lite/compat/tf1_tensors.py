@@ -23,8 +23,6 @@ from . import TF_VERSION
 from . import tfv1 as tf
 from .replacement import replace
 
-__all__ = ["install", "symbolic_tensor_class"]
-
 
 @lru_cache(maxsize=None)
 def install() -> None:

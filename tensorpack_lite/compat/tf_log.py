@@ -17,8 +17,6 @@ from typing import Iterator
 
 from ._onednn import load_without_message
 
-__all__ = ["silence_python_log", "silent_cpp_log"]
-
 _VARIABLE = "TF_CPP_MIN_LOG_LEVEL"
 _NOTHING = "3"  # neither information nor warnings nor errors
 _WITHOUT_INFORMATION = ("1", "2", "3")

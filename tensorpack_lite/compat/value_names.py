@@ -23,8 +23,6 @@ from . import TF_VERSION, tensorflow
 from . import tfv1 as tf
 from .replacement import replace
 
-__all__ = ["explain_handles", "install", "refuse_feed", "value_of"]
-
 # TensorFlow's errors about a tensor of dtype resource. Tried on 1.15, 2.15, 2.21.
 _ABOUT_A_HANDLE = re.compile(r"\b(dtype|type|DataType) resource\b|types \[.*\bresource\b")
 

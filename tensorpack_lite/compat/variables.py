@@ -8,8 +8,6 @@ from tensorflow.python.ops.variable_scope import get_variable as _original
 
 from . import tensorflow, tfv1
 
-__all__ = ["get_variable"]
-
 
 def get_variable(name: str, shape: object = None, **kwargs: object) -> Any:
     """

@@ -26,8 +26,6 @@ from typing import Mapping, Sequence
 
 from ..compat import TF_VERSION, tensorflow
 
-__all__ = ["main"]
-
 _VERSION = "0.28.1"
 _XLA_SOURCE = "xla_mpi_ops.cc"
 _FIRST_WITHOUT_XLA_HEADERS = (2, 19)

@@ -19,8 +19,6 @@ from ..tfutils.summary import add_moving_summary
 from ..tfutils.tower.context import BaseTowerContext, get_current_tower_context
 from ..utils.errors import type_error
 
-__all__ = ["Term", "TowerCost", "TowerModel", "import_keras", "make_losses", "make_metrics"]
-
 _FIRST_WITH_KERAS_3 = (2, 16)
 
 Function = Union[str, Callable[..., Any]]

@@ -29,25 +29,6 @@ from .exact.position import HasPosition
 from .meter import Metered
 from .observing import Observer, observe
 
-__all__ = [
-    "DataFlow",
-    "DataFlowReentrantGuard",
-    "DataFlowTerminated",
-    "Datapoint",
-    "IndexedData",
-    "InfiniteLengthError",
-    "LengthUnknownError",
-    "NotResetError",
-    "ProxyDataFlow",
-    "RNGDataFlow",
-    "length_or_none",
-    "not_reset_error",
-    "require_dataflow",
-    "require_workers",
-    "reset_each_once",
-    "reset_twice_error",
-]
-
 T = TypeVar("T")
 _OBSERVERS = (HasPosition._record, Metered._measure)  # of each stage, from its `reset_state` on
 Datapoint = Any  # List[Any] or Dict[Any, Any]; indexed by position or by key
@@ -141,7 +122,7 @@ class DataFlow(HasPosition, Metered, ABC):
         InferenceRunner needs the exact number.
 
         Raises:
-            LengthUnknownError: the length is unknown. A subclass may raise any NotImplementedError.
+            NotImplementedError: the length is unknown. A subclass may raise any NotImplementedError.
             InfiniteLengthError: the DataFlow never ends.
         """
         raise LengthUnknownError(f"{type(self).__name__}: has no length.")

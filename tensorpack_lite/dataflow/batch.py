@@ -17,8 +17,6 @@ from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow, le
 from .exact.recording import State
 from .exact.tape import Numbered, make_tape
 
-__all__ = ["BatchData", "BatchDataByShape", "find_batch_size", "find_batch_stages", "stack_component"]
-
 _PYTHON_TYPES = {bool: np.dtype("bool"), int: np.dtype("int32"), float: np.dtype("float32")}
 _NUMBERS = "biufc"  # kinds of NumPy dtypes: bool, int, uint, float, complex
 

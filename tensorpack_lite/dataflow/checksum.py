@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["add_to_checksum"]
-
 _NUM_SAMPLED = 128  # elements of an array; all of a large one would cost too much
 _PLAIN = (bool, int, float, complex, str, bytes, np.generic, type(None))
 

@@ -16,8 +16,6 @@ from .repeat import RepeatedData
 if TYPE_CHECKING:
     import ctypes
 
-__all__ = ["DropCounter", "SharedDropCounter"]
-
 _MIN_DROPPED = 1000  # in a row, because a random function may drop a whole pass of a small source
 _WARN_DROPPED = 10_000
 

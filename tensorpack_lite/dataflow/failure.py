@@ -15,8 +15,6 @@ from ..utils.errors import error_text, rebuild_error, with_cause
 from ..utils.stacks import Line
 from .base import DataFlowTerminated
 
-__all__ = ["describe_failure", "function_name", "stage_error", "user_line"]
-
 
 def stage_error(error: BaseException, where: str) -> BaseException:
     """

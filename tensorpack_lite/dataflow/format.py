@@ -33,8 +33,6 @@ from .mapping import MapData
 if TYPE_CHECKING:
     import lmdb
 
-__all__ = ["CaffeLMDB", "HDF5Data", "LMDBData", "LMDBDataDecoder", "SVMLightData"]
-
 Keys = Union[str, Sequence[Union[str, bytes]], None]
 
 

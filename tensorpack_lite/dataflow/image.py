@@ -22,8 +22,6 @@ from .imgaug._opencv import opencv, require_opencv
 from .imgaug.base import AugmentorList, ImageAugmentor
 from .mapping import MapData, MapDataComponent
 
-__all__ = ["AugmentImageComponent", "AugmentImageComponents", "AugmentImageCoordinates", "ImageFromFile"]
-
 
 class ImageFromFile(IndexedData):
     """

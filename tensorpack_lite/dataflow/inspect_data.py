@@ -17,8 +17,6 @@ from ..utils import logger
 from ..utils.utils import get_tqdm
 from .base import DataFlow, Datapoint, ProxyDataFlow
 
-__all__ = ["PrintData", "TestDataSpeed"]
-
 _MAX_TEXT = 40  # characters of a str or bytes component that are shown
 
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     import ctypes
     from multiprocessing.connection import Connection
 
-__all__ = ["MultiProcessMapAndBatchData", "MultiProcessMapAndBatchDataZMQ"]
-
 _LARGE_BYTES = 1024
 _DISPATCHER_SLOTS = 2  # chunks that wait in the channel of a worker
 

@@ -32,8 +32,6 @@ from .exact.recording import State
 from .observing import separate_pipelines
 from .repeat import RepeatedData
 
-__all__ = ["ParallelMapData", "WorkerPool"]
-
 
 class WorkerPool(ABC):
     """

@@ -24,8 +24,6 @@ from .process.group import WorkerGroup
 from .process.worker import CHUNK_LENGTH, Settings, Task, take_chunk
 from .records import COUNT
 
-__all__ = ["MultiProcessMapData", "MultiProcessMapDataZMQ", "map_arriving"]
-
 _PATIENCE_SECONDS = 0.05  # how long a worker waits for its last result to be taken before it maps on
 _NUM_MESSAGES = 4  # with small datapoints, in flight for each worker; smaller messages cost more
 _TOGETHER_SECONDS = 0.01  # results of this period are sent together: waking the sending thread costs 0.1 ms

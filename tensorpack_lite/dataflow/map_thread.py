@@ -24,8 +24,6 @@ from .failure import describe_failure, function_name, stage_error
 from .map_engine import ParallelMapData, WorkerPool
 from .meter import Meter, current_meter
 
-__all__ = ["MultiThreadMapData"]
-
 _STOP = object()  # a job that ends the worker
 _FAILED = object()  # a result whose error is in the list of errors
 _JOIN_SECONDS = 5  # how long `stop` waits for a running function

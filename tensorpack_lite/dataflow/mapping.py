@@ -19,8 +19,6 @@ from .base import DataFlow, Datapoint, ProxyDataFlow
 from .dropping import DropCounter
 from .failure import describe_failure
 
-__all__ = ["MapData", "MapDataComponent", "SelectComponent"]
-
 
 class MapData(ProxyDataFlow):
     """

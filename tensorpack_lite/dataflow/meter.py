@@ -45,16 +45,6 @@ from .records import (
     read_record,
 )
 
-__all__ = [
-    "Meter",
-    "Metered",
-    "WorkerProcess",
-    "begin_worker",
-    "current_meter",
-    "stage_name",
-    "this_worker",
-]
-
 _NAMED = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, np.ufunc)
 
 

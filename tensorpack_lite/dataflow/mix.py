@@ -25,8 +25,6 @@ from .base import (
     reset_each_once,
 )
 
-__all__ = ["ConcatData", "JoinData", "RandomChooseData", "RandomMixData"]
-
 _END = object()
 
 

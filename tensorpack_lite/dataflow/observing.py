@@ -13,16 +13,6 @@ import threading
 from contextlib import ExitStack, contextmanager
 from typing import Any, Callable, Iterator, Sequence
 
-__all__ = [
-    "Begin",
-    "Observer",
-    "current_stage",
-    "forget_stages",
-    "observe",
-    "separate_pipelines",
-    "unobserved_pass",
-]
-
 Begin = Callable[..., Iterator[Any]]  # begins a pass; takes the arguments of `__iter__`
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import threading
 from time import perf_counter_ns
 
-__all__ = ["COST_NS", "PartTiming"]
-
 COST_NS = 3000  # of timing one stage for one datapoint
 _SHARE = 0.005  # of the time that timing may cost
 _MAX_INTERVAL = 10000  # datapoints

@@ -16,8 +16,6 @@ from ..utils.checks import check_type
 from ..utils.errors import type_error
 from .base import DataFlow, Datapoint, InfiniteLengthError, LengthUnknownError, RNGDataFlow
 
-__all__ = ["DataFromGenerator", "DataFromIterable", "DataFromList", "DataFromQueue", "FakeData"]
-
 DType = Union[str, type, np.dtype]
 
 

@@ -18,29 +18,6 @@ from typing import Any, Callable, NamedTuple
 
 from .process.memory import allocate, map_memory
 
-__all__ = [
-    "COUNT",
-    "CPU",
-    "ENDED",
-    "IDLE",
-    "NUM_BYTES",
-    "NUM_TIMED",
-    "NUM_WORDS",
-    "STATE",
-    "STATE_WORDS",
-    "TICKET",
-    "WAITED_IN",
-    "WAITED_OUT",
-    "WAITS_FOR_INPUT",
-    "WAITS_FOR_ROOM",
-    "WALL",
-    "WORKING",
-    "Page",
-    "Reading",
-    "new_record",
-    "read_record",
-]  # fmt: skip
-
 # the words of a record; `Reading` has those before STATE in this order
 COUNT = 0  # datapoints that were asked for; between two datapoints: those that were given. Of a worker: those it has sent
 NUM_TIMED = 1  # datapoints that were timed

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     import zmq
 
-__all__ = ["RemoteDataZMQ", "dump_dataflow_to_process_queue", "send_dataflow_zmq"]
-
 _FORMATS = (None, "msgpack", "pickle")
 _LINGER_MS = 10000  # how long a failing sender waits for the receiver to take the error
 _LOG_SECONDS = 60

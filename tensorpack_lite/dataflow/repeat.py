@@ -16,8 +16,6 @@ from ..utils.old_names import old_arguments
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, InfiniteLengthError, ProxyDataFlow
 from .exact.recording import State
 
-__all__ = ["FixedSizeData", "RepeatedData", "RepeatedDataPoint", "is_endless", "run_without_end", "why_empty"]
-
 _END = object()
 _MAX_EMPTY = 100  # passes without a datapoint, in a finite RepeatedData whose map function drops all
 _NOTHING: Iterator[Datapoint] = iter(())

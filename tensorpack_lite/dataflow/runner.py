@@ -19,14 +19,6 @@ from .process.worker import CHUNK_LENGTH, Settings, Task
 from .repeat import run_without_end
 from .workers import DataFromWorkers
 
-__all__ = [
-    "MultiProcessPrefetchData",
-    "MultiProcessRunner",
-    "MultiProcessRunnerZMQ",
-    "PrefetchData",
-    "PrefetchDataZMQ",
-]
-
 
 class _ProcessRunner(EndlessRunner, DataFromWorkers):
     """Base class for the two runners, whose arguments have different names."""

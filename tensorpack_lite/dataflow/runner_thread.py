@@ -24,8 +24,6 @@ from .meter import current_meter
 from .observing import separate_pipelines
 from .repeat import RepeatedData
 
-__all__ = ["MultiThreadPrefetchData", "MultiThreadRunner"]
-
 _JOIN_SECONDS = 5  # how long `stop` waits for the next datapoint of a thread
 
 

@@ -35,8 +35,6 @@ from .format import HDF5Data, LMDBData, LMDBDataDecoder
 from .raw import DataFromGenerator, DataFromList
 from .repeat import FixedSizeData
 
-__all__ = ["HDF5Serializer", "LMDBSerializer", "NumpySerializer", "TFRecordSerializer"]
-
 _KEY_DIGITS = 8
 
 

@@ -14,8 +14,6 @@ from ..utils.random_streams import derive_generator, save_generator, shared_stre
 from .base import DataFlow, Datapoint, ProxyDataFlow
 from .exact.recording import State
 
-__all__ = ["ShardData", "deal_again"]
-
 # Stages above a ShardData whose position is that of the stage below, for any number of ranks.
 _TRANSPARENT = (
     "AugmentImageComponent",

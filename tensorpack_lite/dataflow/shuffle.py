@@ -19,8 +19,6 @@ from .exact.recording import State
 from .exact.tape import Numbered, make_tape
 from .repeat import RepeatedData
 
-__all__ = ["CacheData", "LocallyShuffleData"]
-
 
 class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
     """

@@ -18,8 +18,6 @@ from .observing import separate_pipelines
 from .process.group import WorkerGroup
 from .process.worker import Task
 
-__all__ = ["DataFromWorkers"]
-
 
 class DataFromWorkers(ProxyDataFlow):
     """

@@ -18,16 +18,6 @@ from ..utils.argtools import graph_memoized
 from ..utils.arguments import explains_arguments
 from ..utils.checks import check_choice
 
-__all__ = [
-    "aggregate_grads_colocate",
-    "allreduce_grads",
-    "allreduce_grads_hierarchical",
-    "allreduce_grads_naive",
-    "merge_grad_list",
-    "next_instance_key",
-    "split_grad_list",
-]
-
 Grads = List[List[tf.Tensor]]
 """K x N gradients: for each tower, the gradients of its variables."""
 

@@ -10,8 +10,6 @@ from ..tfutils.gradproc import GradVars, ScaleGradient
 from ..tfutils.optimizer import split_processors
 from .data_parallel import SharedVariablesBuilder, apply_one_after_another
 
-__all__ = ["AsyncMultiGPUBuilder"]
-
 _MAX_TOWERS_WITH_VARIABLES_ON_GPU = 3
 
 

@@ -19,8 +19,6 @@ from ..tfutils.scope_utils import under_name_scope
 from ..utils import logger
 from .allreduce import next_instance_key
 
-__all__ = ["RankGroup", "allreduce_rank_grads", "broadcast_variables", "mean_over_group"]
-
 _GROUP_KEY = 7  # graph_builder/allreduce.py has 42, for devices of one process
 _BUFFER_BYTES = 4 << 20  # one buffer of 16 MB takes 1.3 to 2 times as long as 4 x 4 MB: benchmarks/scaling.py
 # TensorFlow 1.15: "CollectiveImplementation does not support datatype 19"

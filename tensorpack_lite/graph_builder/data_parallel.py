@@ -18,14 +18,6 @@ from ..utils.argtools import graph_memoized
 from ..utils.arguments import ExplainsArguments
 from .placement import LeastLoadedDeviceSetter, device_of_gpu
 
-__all__ = [
-    "DataParallelBuilder",
-    "GraphBuilder",
-    "SharedVariablesBuilder",
-    "apply_one_after_another",
-    "shared_zeros",
-]
-
 T = TypeVar("T")
 
 _TOWER_PREFIX = re.compile(r"tower[0-9]+/")

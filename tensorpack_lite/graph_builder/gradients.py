@@ -9,8 +9,6 @@ from ..compat import tfv1 as tf
 from ..tfutils.gradproc import FilterNoneGrad, GradVars
 from ..tfutils.tower.context import BaseTowerContext, get_current_tower_context
 
-__all__ = ["GradientOptions", "make_get_grads"]
-
 
 class GradientOptions(NamedTuple):
     """Options of `Optimizer.compute_gradients`; see the attributes of `SingleCostTrainer`."""

@@ -15,8 +15,6 @@ from ..tfutils.reads import shared_read
 from ..tfutils.scope_utils import under_name_scope
 from ..utils import logger
 
-__all__ = ["allreduce_horovod_grads", "broadcast_horovod_variables"]
-
 # Horovod supports these dtypes; other numbers are sent as bytes.
 _SUPPORTED = {
     tf.bool, tf.float16, tf.float32, tf.float64, tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16,

@@ -8,8 +8,6 @@ from ..compat import tfv1 as tf
 from ..tfutils.scope_utils import cached_name_scope
 from ..utils import logger
 
-__all__ = ["GradientPacker"]
-
 _MIN_ELEMENTS_PER_BUFFER = 1024
 
 

@@ -11,8 +11,6 @@ from ..utils.checks import check_choice
 from .allreduce import aggregate_grads_colocate
 from .data_parallel import SharedVariablesBuilder
 
-__all__ = ["SyncMultiGPUParameterServerBuilder"]
-
 
 class SyncMultiGPUParameterServerBuilder(SharedVariablesBuilder):
     """

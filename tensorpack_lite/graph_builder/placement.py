@@ -10,8 +10,6 @@ from ..utils import logger
 from ..utils.arguments import ExplainsArguments
 from ..utils.gpu import get_num_gpu
 
-__all__ = ["LeastLoadedDeviceSetter", "OverrideCachingDevice", "device_of_gpu"]
-
 _VARIABLES = ("Variable", "VariableV2", "VarHandleOp")
 
 

@@ -27,8 +27,6 @@ from .data_parallel import DataParallelBuilder, apply_one_after_another, shared_
 from .packing import GradientPacker
 from .placement import device_of_gpu
 
-__all__ = ["SyncMultiGPUReplicatedBuilder"]
-
 _MODES = ("nccl", "cpu", "hierarchical", "gpu", "collective")
 _OF_TOWER = re.compile(r"tower([0-9]+)/(.+)")
 

@@ -20,12 +20,6 @@ from ..utils.errors import type_error
 from .flow import InputFlow
 from .reset import ResetInput
 
-__all__ = [
-    "FeedfreeInput",
-    "InputSource",
-    "ProxyInputSource",
-]
-
 
 class InputSource(ExplainsArguments, ABC):
     """
@@ -137,7 +131,7 @@ class InputSource(ExplainsArguments, ABC):
         Return the number of datapoints in one pass.
 
         Raises:
-            LengthUnknownError: the number is unknown.
+            NotImplementedError: the number is unknown.
         """
         return self._size()
 

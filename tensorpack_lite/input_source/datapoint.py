@@ -17,8 +17,6 @@ from ..utils import logger
 from ..utils.errors import rebuild_error
 from ..utils.plain_values import checksum
 
-__all__ = ["Arrays", "DatapointConverter", "Examine", "check_num_inputs", "iterate_named"]
-
 Arrays = List[np.ndarray]
 Examine = Callable[[Dict[str, np.ndarray]], bool]
 """A function that gets the arrays of a datapoint by name, and returns whether it is to be called again."""

@@ -29,8 +29,6 @@ from ..utils.old_names import HasOldInterface
 from .datapoint import Arrays, DatapointConverter, iterate_named
 from .stream import Stream
 
-__all__ = ["EnqueueOps", "EnqueueThread", "take_chunk"]
-
 _CHUNKS = (16, 4, 1)
 _SMALL_NBYTES = 1 << 16  # a datapoint up to this size is enqueued together with others
 _MAX_WAITING_NBYTES = 64 * _SMALL_NBYTES  # between the threads; a datapoint counts at least _SMALL_NBYTES

@@ -19,8 +19,6 @@ from .datapoint import DatapointConverter, iterate_named
 from .stream import Stream
 from .whole_passes import WholePasses
 
-__all__ = ["FeedInput"]
-
 
 class FeedInput(InputSource):
     """

@@ -20,8 +20,6 @@ from .exact.tickets import Elements, Tickets
 from .exact.used import UsedDatapoints
 from .stream import Stream
 
-__all__ = ["InputFlow"]
-
 
 class InputFlow:
     """

@@ -8,8 +8,6 @@ from ..compat import tfv1 as tf
 from ..tfutils.placeholder import build_or_reuse_placeholder
 from .base import InputSource
 
-__all__ = ["PlaceholderInput"]
-
 
 class PlaceholderInput(InputSource):
     """

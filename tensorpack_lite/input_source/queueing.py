@@ -17,11 +17,10 @@ from ..utils import logger
 from ..utils.checks import check_at_least, check_type
 from ..utils.old_names import HasOldInterface
 from .base import FeedfreeInput
-from .enqueue import EnqueueOps, EnqueueThread
+from .enqueue import EnqueueOps
+from .enqueue import EnqueueThread as EnqueueThread
 from .stream import Stream
 from .whole_passes import WholePasses
-
-__all__ = ["BatchQueueInput", "EnqueueThread", "QueueInput"]
 
 
 class QueueInput(HasOldInterface, FeedfreeInput):

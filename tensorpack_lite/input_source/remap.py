@@ -10,8 +10,6 @@ from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..utils.arguments import explains_arguments
 from .base import InputSource, ProxyInputSource
 
-__all__ = ["RemappedInput", "get_sublist_by_names", "get_tensors_inputs", "remap_input_source"]
-
 T = TypeVar("T")
 
 

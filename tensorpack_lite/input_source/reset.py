@@ -7,8 +7,6 @@ from typing import Any
 from ..loop.callback_factory import CallbackFactory
 from ..loop.trainer import LoopTrainer
 
-__all__ = ["ResetInput", "inputs_of"]
-
 
 class ResetInput(CallbackFactory):
     """

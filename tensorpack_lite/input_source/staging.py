@@ -13,8 +13,6 @@ from ..utils.checks import check_at_least
 from ..utils.errors import type_error
 from .base import FeedfreeInput, InputSource, ProxyInputSource
 
-__all__ = ["StagingInput"]
-
 
 class StagingInput(ProxyInputSource, FeedfreeInput):
     """

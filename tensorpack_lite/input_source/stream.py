@@ -8,8 +8,6 @@ import numpy as np
 
 from ..dataflow.base import DataFlow, Datapoint
 
-__all__ = ["Stream"]
-
 
 class Stream:
     """

@@ -10,8 +10,6 @@ from ..utils.checks import check_at_least, check_callable, check_type
 from .base import FeedfreeInput
 from .datapoint import check_num_inputs
 
-__all__ = ["DummyConstantInput", "TensorInput"]
-
 
 class TensorInput(FeedfreeInput):
     """

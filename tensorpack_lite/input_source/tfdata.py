@@ -19,8 +19,6 @@ from .datapoint import DatapointConverter, check_num_inputs, iterate_named
 from .exact.tickets import Elements
 from .stream import Stream
 
-__all__ = ["TFDatasetInput"]
-
 _NUM_AHEAD = 2
 _MAX_AHEAD = 4096  # datapoints that tf.data may have prefetched
 

@@ -20,8 +20,6 @@ from ..loop.step import Step
 from ..tfutils.dependency import dependency_of_fetches
 from .queueing import QueueInput
 
-__all__ = ["QueueWaits"]
-
 _MAX_CALLS = 10  # that return while elements are counted
 _MAX_TRIES = 2000  # a second; on full cores, a thread may be without a core for some ten milliseconds
 _SECONDS_OF_A_CALL = 5e-4

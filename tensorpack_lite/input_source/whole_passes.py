@@ -6,8 +6,6 @@ from typing import Iterator
 
 from ..dataflow.base import Datapoint, ProxyDataFlow, length_or_none
 
-__all__ = ["WholePasses"]
-
 
 class WholePasses(ProxyDataFlow):
     """

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     import os
     from typing import Literal  # which Python 3.7 lacks
 
-__all__ = ["ZMQInput"]
-
 
 class ZMQInput(QueueInput):
     """

@@ -31,8 +31,6 @@ from ..tfutils.tower.mistakes import explain_mistakes
 from ..utils.arguments import ExplainsArguments
 from .trainer import LoopTrainer
 
-__all__ = ["Call", "Callback", "is_overridden", "to_run_args"]
-
 
 class Callback(ExplainsArguments):
     """

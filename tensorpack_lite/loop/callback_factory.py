@@ -6,8 +6,6 @@ from typing import Callable
 
 from .callback import Callback
 
-__all__ = ["CallbackFactory"]
-
 
 class CallbackFactory(Callback):
     """

@@ -27,7 +27,7 @@ from ..compat import tfv1 as tf
 from ..tfutils.sessinit import SessionInit
 from ..utils.errors import describe_got
 
-__all__ = ["Extension", "TrainArguments", "all_of", "check_extensions"]
+__all__ = ["Extension", "TrainArguments"]
 
 _TAKEN = ("callbacks", "place", "ranks")  # keys of the state in checkpoints
 

@@ -15,8 +15,6 @@ from .proxy_callback import ProxyCallback
 from .state import QUIET_ENDS
 from .trainer import LoopTrainer
 
-__all__ = ["Callbacks", "innermost"]
-
 _SLOW_TOTAL_SECS = 2.0
 _SLOW_SECS = 1.0
 _SLOW_SHARE = 0.3

@@ -7,8 +7,6 @@ from ..utils.arguments import ExplainsArguments
 from ..utils.errors import type_error
 from .callback import Callback
 
-__all__ = ["CallbackToHook", "HookToCallback"]
-
 
 class CallbackToHook(ExplainsArguments, tf.train.SessionRunHook):
     """

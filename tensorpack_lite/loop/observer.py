@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .step import Step
 
-__all__ = ["RunObserver"]
-
 
 class RunObserver:
     """

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, List, NamedTuple, Sequence
 
-__all__ = ["Place"]
-
 _NUMBERS = ("epoch_num", "num_steps", "steps_per_epoch", "global_step", "num_called")
 _PHASES = ("before_train", "before_epoch", "trigger_step", "trigger_epoch")
 

@@ -9,8 +9,6 @@ from ..utils.errors import type_error
 from .callback import Callback
 from .trainer import LoopTrainer
 
-__all__ = ["ProxyCallback"]
-
 
 class ProxyCallback(Callback):
     """

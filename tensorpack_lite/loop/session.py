@@ -17,8 +17,6 @@ from .hooks import CallbackToHook
 from .observer import RunObserver
 from .step import Request, Step, StepCache
 
-__all__ = ["HookedSession"]
-
 # on TF 1.15 each attribute of a TensorFlow module costs a microsecond
 _SessionRunArgs = tf.train.SessionRunArgs
 

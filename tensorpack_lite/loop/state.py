@@ -9,8 +9,6 @@ from ..compat import tfv1 as tf
 from ..utils.checks import check_count
 from ..utils.old_names import accepts_old_names
 
-__all__ = ["QUIET_ENDS", "Outcome", "StopTraining", "TrainLoop", "check_steps"]
-
 
 class StopTraining(Exception):
     """Exception that ends training without an error. Raise it in a callback, a hook or `run_step`."""

@@ -19,8 +19,6 @@ from ..tfutils.dependency import dependency_of_fetches
 from ..tfutils.feed import FeedConverter
 from ..tfutils.fetches import prepare_run
 
-__all__ = ["NOTHING", "Step", "StepCache"]
-
 Request = Optional[tf.train.SessionRunArgs]
 """The request of a hook for a run; None if it requests nothing."""
 

@@ -15,8 +15,6 @@ from ..utils.arguments import ExplainsArguments
 from .extension import Extension, TrainArguments
 from .state import TrainLoop
 
-__all__ = ["LoopMonitors", "LoopTrainer"]
-
 _T = TypeVar("_T")
 _E = TypeVar("_E", bound=Extension)
 

@@ -10,8 +10,6 @@ from ..utils.argtools import get_data_format
 from ..utils.checks import check_callable, check_choice
 from .checks import layer_title
 
-__all__ = ["convert_to_tflayer_args", "get_activation"]
-
 T = TypeVar("T")
 
 _COMMON_NAMES = {"nl": "activation", "W_init": "kernel_initializer", "b_init": "bias_initializer"}

@@ -54,8 +54,6 @@ from .outputs import name_output
 from .registry import layer_register
 from .variables import is_variable, same_constant, shared_constant
 
-__all__ = ["BatchNorm", "BatchRenorm"]
-
 _EMA_UPDATES = ("default", "collection", "internal", "skip")
 _SYNC_STATISTICS = ("nccl", "horovod", "collective")
 _OLD_NAMES = {

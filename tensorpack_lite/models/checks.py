@@ -12,19 +12,6 @@ from ..tfutils.tower.context import BaseTowerContext, get_current_tower_context
 from ..utils.argtools import log_once
 from ..utils.checks import check_type
 
-__all__ = [
-    "find_training",
-    "layer_title",
-    "refuse_tape_around_loop",
-    "require_integer",
-    "require_known_channels",
-    "require_padding",
-    "require_pair",
-    "require_rank",
-    "require_tower_context",
-    "warn_if_called_twice",
-]
-
 _LAYOUTS = {("channels_last", 2): "[N, C]", ("channels_first", 2): "[N, C]",
             ("channels_last", 4): "[N, H, W, C]", ("channels_first", 4): "[N, C, H, W]"}  # fmt: skip
 

@@ -23,8 +23,6 @@ from .registry import layer_register, register_alias
 from .shape_utils import StaticDynamicShape
 from .variables import create_kernel
 
-__all__ = ["Conv2D", "Conv2DTranspose", "Deconv2D"]
-
 _OLD_NAMES = {"out_channel": "filters", "kernel_shape": "kernel_size", "stride": "strides"}
 
 

@@ -12,8 +12,6 @@ from .outputs import bias_and_activate
 from .registry import layer_register
 from .variables import create_kernel
 
-__all__ = ["FullyConnected", "batch_flatten"]
-
 
 def batch_flatten(x: tf.Tensor) -> tf.Tensor:
     """

@@ -12,8 +12,6 @@ from .normalization import affine_parameters, along, compute_moments, normalize,
 from .outputs import name_output
 from .registry import layer_register
 
-__all__ = ["InstanceNorm", "LayerNorm"]
-
 
 @layer_register()
 @convert_to_tflayer_args(

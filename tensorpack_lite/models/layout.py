@@ -6,8 +6,6 @@ from ..compat import tfv1 as tf
 from ..utils.argtools import get_data_format
 from ..utils.gpu import get_num_gpu
 
-__all__ = ["convert_layout", "get_kernel_format"]
-
 
 def get_kernel_format(data_format: str) -> str:
     """

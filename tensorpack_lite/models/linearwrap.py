@@ -11,8 +11,6 @@ from ..utils import logger
 from ..utils.arguments import ExplainsArguments
 from .registry import get_registered_layer
 
-__all__ = ["LinearWrap"]
-
 
 class LinearWrap(ExplainsArguments):
     """

@@ -11,8 +11,6 @@ from .checks import layer_title, require_integer, require_known_channels, requir
 from .registry import layer_register
 from .variables import VariableHolder
 
-__all__ = ["BNReLU", "Maxout", "PReLU"]
-
 
 @layer_register(use_scope=None)
 @old_arguments(nr_unit="num_unit")

@@ -18,21 +18,6 @@ from .checks import layer_title
 from .layout import convert_layout, get_kernel_format
 from .variables import shared_constant
 
-__all__ = [
-    "NormWeights",
-    "affine_parameters",
-    "along",
-    "combine_moments",
-    "compute_batch_moments",
-    "compute_moments",
-    "normalize",
-    "normalize_by_averages",
-    "normalize_by_batch",
-    "normalize_channels",
-    "normalize_groups",
-    "statistics_dtype",
-]
-
 _MIN_EPSILON = 1.001e-5  # the smallest value that cuDNN accepts, used on every device for equal results
 
 

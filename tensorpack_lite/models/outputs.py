@@ -12,8 +12,6 @@ from ..utils.argtools import get_data_format
 from .arguments import get_activation
 from .variables import VariableHolder
 
-__all__ = ["bias_and_activate", "name_output"]
-
 
 def bias_and_activate(
     outputs: tf.Tensor,

@@ -15,8 +15,6 @@ from .layout import convert_layout, get_kernel_format
 from .registry import layer_register
 from .shape_utils import StaticDynamicShape
 
-__all__ = ["AvgPooling", "FixedUnPooling", "GlobalAvgPooling", "MaxPooling"]
-
 _OLD_NAMES = {"shape": "pool_size", "stride": "strides"}
 
 

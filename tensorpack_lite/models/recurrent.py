@@ -17,12 +17,11 @@ from ..tfutils.tower.context import get_current_tower_context
 from .arguments import convert_to_tflayer_args
 from .checks import layer_title, refuse_tape_around_loop, require_integer
 from .outputs import name_output
-from .recurrent_cells import GRUCell, LSTMCell, LSTMStateTuple, RecurrentCell, Step
+from .recurrent_cells import GRUCell, LSTMCell, RecurrentCell, Step
+from .recurrent_cells import LSTMStateTuple as LSTMStateTuple
 from .recurrent_product import Unstacked, cut, multiply_in_loop, multiply_unrolled
 from .registry import layer_register
 from .shape_utils import StaticDynamicShape
-
-__all__ = ["GRU", "LSTM", "LSTMStateTuple"]
 
 _ARGUMENTS = ["units", "num_layers", "bidirectional"]
 _MOST_UNROLLED = 64  # with more steps, building the graph takes seconds

@@ -11,8 +11,6 @@ from ..tfutils.precision import to_compute_dtype
 from ..tfutils.reads import shared_read
 from .recurrent_product import Product, multiply
 
-__all__ = ["GRUCell", "LSTMCell", "LSTMStateTuple", "MultiplySteps", "RecurrentCell"]
-
 Step = Callable[[Any, Any], Any]
 MultiplySteps = Callable[[List[tf.Tensor], tf.Tensor], Tuple[Any, Product]]
 

@@ -20,8 +20,6 @@ from ..compat import tfv1 as tf
 from ..tfutils.gradient_override import with_gradient
 from ..tfutils.precision import to_compute_dtype, to_float32
 
-__all__ = ["Product", "Unstacked", "cut", "multiply", "multiply_in_loop", "multiply_unrolled"]
-
 Product = Callable[[tf.Tensor], tf.Tensor]
 _PIECE = 8  # steps
 

@@ -20,8 +20,6 @@ from ..utils.arguments import explain_argument, explains_arguments
 from ..utils.inspection import origin
 from .variables import is_variable
 
-__all__ = ["disable_layer_logging", "get_registered_layer", "layer_register", "register_alias"]
-
 T = TypeVar("T")
 
 

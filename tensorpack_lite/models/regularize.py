@@ -16,14 +16,6 @@ from ..utils.checks import check_fraction
 from .checks import find_training, layer_title, require_tower_context, warn_if_called_twice
 from .registry import layer_register
 
-__all__ = [
-    "Dropout",
-    "l1_regularizer",
-    "l2_regularizer",
-    "regularize_cost",
-    "regularize_cost_from_collection",
-]
-
 
 @explains_arguments
 def l2_regularizer(scale: float) -> Callable[[tf.Tensor], tf.Tensor]:

@@ -7,8 +7,6 @@ from typing import Sequence
 from ..compat import tfv1 as tf
 from .registry import layer_register
 
-__all__ = ["ConcatWith"]
-
 
 @layer_register(use_scope=None)
 def ConcatWith(x: tf.Tensor, tensor: tf.Tensor | Sequence[tf.Tensor], dim: int) -> tf.Tensor:

@@ -16,17 +16,6 @@ from ..tfutils.tower.context import get_current_tower_context
 from ..tfutils.varreplace import custom_getter_scope
 from ..utils.argtools import graph_memoized
 
-__all__ = [
-    "VariableHolder",
-    "create_kernel",
-    "default_kernel_initializer",
-    "is_variable",
-    "rename_get_variable",
-    "rename_tflayer_get_variable",
-    "same_constant",
-    "shared_constant",
-]
-
 
 class VariableHolder:
     """

@@ -13,8 +13,6 @@ from ..utils.checks import check_at_least, check_type
 from ..utils.handoff import HandoffQueue
 from .base import AsyncPredictorBase, OnlinePredictor
 
-__all__ = ["MultiThreadAsyncPredictor"]
-
 _WAITING_PER_PREDICTOR = 100
 
 

@@ -21,8 +21,6 @@ from ..utils.checks import check_callable, check_type
 from ..utils.errors import type_error
 from ..utils.old_names import old_arguments
 
-__all__ = ["PredictConfig"]
-
 
 class PredictConfig(ExplainsArguments):
     """

@@ -20,8 +20,6 @@ from ..utils.utils import get_tqdm
 from .base import OfflinePredictor
 from .config import PredictConfig
 
-__all__ = ["DatasetPredictorBase", "MultiProcessDatasetPredictor", "SimpleDatasetPredictor"]
-
 T = TypeVar("T")
 
 

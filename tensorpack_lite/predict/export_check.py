@@ -10,8 +10,6 @@ import numpy as np
 from ..compat import tfv1 as tf
 from ..utils import logger
 
-__all__ = ["Expected", "check_outputs", "evaluate", "warn_not_compared"]
-
 # Folding batch normalization, and other algorithms for constant weights, change results by about 1e-4.
 _TOLERANCE = 1e-2
 # Such changes move a few pixels or labels to the next integer.

@@ -15,8 +15,6 @@ from ..utils.checks import check_type
 from .base import PredictorBase
 from .config import PredictConfig
 
-__all__ = ["FeedfreePredictor"]
-
 
 class FeedfreePredictor(PredictorBase):
     """

@@ -15,8 +15,6 @@ from ..utils.errors import type_error
 from .base import OnlinePredictor
 from .config import PredictConfig
 
-__all__ = ["DataParallelOfflinePredictor", "MultiTowerOfflinePredictor"]
-
 
 class MultiTowerOfflinePredictor(OnlinePredictor):
     """

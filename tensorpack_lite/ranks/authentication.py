@@ -28,15 +28,6 @@ from ..utils.secret import find_job_secret
 from .loopback import is_loopback
 from .messages import Lines
 
-__all__ = [
-    "GREETING_SECONDS",
-    "MAX_GREETING_BYTES",
-    "AuthenticationError",
-    "Credentials",
-    "Stranger",
-    "authenticate",
-]
-
 GREETING_SECONDS = 10.0
 """Time limit of a greeting."""
 

@@ -22,8 +22,6 @@ from .loopback import is_loopback
 from .messages import MAX_LINE_VARIABLE, Lines, max_line_bytes, pack, parse
 from .open_files import allow_open_files
 
-__all__ = ["RankChannel"]
-
 _GRACE_SECONDS = 3.0  # in which the main thread may notice a failure and end by itself
 
 

@@ -8,8 +8,6 @@ import socket
 from contextlib import ExitStack
 from typing import Mapping, NamedTuple
 
-__all__ = ["Cluster", "format_address", "free_ports", "parse_address"]
-
 _JOBS = ("chief", "worker")  # in the order of ranks; rank 0 is the chief
 _EXAMPLE = (
     'Example: {"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}; '

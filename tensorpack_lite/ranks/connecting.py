@@ -17,7 +17,7 @@ from .cluster import format_address
 from .loopback import is_loopback
 from .messages import pack
 
-__all__ = ["RankError", "connect", "hold_port", "listen", "plain_host", "reach", "round_trip"]
+__all__ = ["RankError"]
 
 _BACKLOG = 128  # so that ranks get through among many hostile connections
 _CONNECT_SECONDS = 2.0

@@ -5,16 +5,6 @@ from __future__ import annotations
 import time
 from typing import Any, Collection, Iterable
 
-__all__ = [
-    "RankState",
-    "describe",
-    "describe_loss",
-    "describe_silence",
-    "find_failure",
-    "interval_seconds",
-    "still_seconds",
-]
-
 _MANY_RANKS = 256
 _SILENT_SHARE = 0.5  # of the time limit: a rank that keeps others waiting then counts as silent, not as slow
 

@@ -8,8 +8,6 @@ from typing import Type
 
 from ..utils.script_end import Show, at_error
 
-__all__ = ["FOLLOWED", "end_with_code"]
-
 FOLLOWED = 128
 """
 Exit code of a rank that ends because another one failed, died or is silent. It differs from that of a script with an error, and is

@@ -6,8 +6,6 @@ from typing import Any, Collection, Iterator
 
 from .messages import pack
 
-__all__ = ["ALL", "CHIEF", "EACH", "Gathers"]
-
 ALL, CHIEF, EACH = "all", "chief", "each"
 """
 Who receives what at the end of a gather.

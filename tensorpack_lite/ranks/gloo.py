@@ -10,8 +10,6 @@ from .connecting import plain_host
 from .meeting import Machines, gather_machines
 from .rendezvous import RendezvousServer
 
-__all__ = ["gloo_variables", "serve_gloo"]
-
 
 def serve_gloo(channel: RankChannel) -> tuple[dict[str, str], RendezvousServer | None]:
     """

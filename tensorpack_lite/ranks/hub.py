@@ -19,8 +19,6 @@ from .diagnosis import RankState, describe, describe_loss, find_failure, interva
 from .gathers import Gathers
 from .messages import Lines, max_line_bytes, pack, parse
 
-__all__ = ["ANSWER_SECONDS", "MAX_CHARACTERS", "RankHub"]
-
 ANSWER_SECONDS = 4.0
 """How long the hub waits for the answers of the ranks."""
 

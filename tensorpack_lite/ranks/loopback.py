@@ -13,8 +13,6 @@ import struct
 import sys
 from contextlib import ExitStack, suppress
 
-__all__ = ["enter_private_network", "is_loopback", "restrict_to_loopback"]
-
 _LOOPBACK = b"lo\0"
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000  # linux/sched.h
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1  # linux/sockios.h, linux/if.h

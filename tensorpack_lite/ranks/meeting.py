@@ -13,8 +13,6 @@ from .connecting import plain_host
 from .loopback import is_loopback
 from .place import RankPlace
 
-__all__ = ["Machines", "Meeting", "gather_machines", "plan_meeting"]
-
 _VARIABLES = ("TENSORPACK_RANKS_ADDRESS", "TENSORPACK_LITE_SECRET")
 _MPI_LINES = {
     "mpirun": "mpirun -x {0}={2} -x {1} -np {3} ... python train.py",

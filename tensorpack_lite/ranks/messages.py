@@ -6,8 +6,6 @@ import json
 import os
 from typing import Any, Mapping
 
-__all__ = ["MAX_LINE_VARIABLE", "Lines", "max_line_bytes", "pack", "parse"]
-
 MAX_LINE_VARIABLE = "TENSORPACK_RANKS_MAX_LINE_MB"
 """Environment variable with the longest message that a rank may send, in MB (2**20 bytes)."""
 

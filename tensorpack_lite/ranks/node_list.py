@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 
-__all__ = ["expand_counts", "expand_node_list"]
-
 
 def expand_node_list(text: str) -> list[str]:
     """

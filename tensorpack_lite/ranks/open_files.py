@@ -7,8 +7,6 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-__all__ = ["allow_open_files"]
-
 _FOR_OTHERS = 256  # the files of the training itself, and connections that are not those of a rank
 
 

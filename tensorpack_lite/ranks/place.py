@@ -14,8 +14,6 @@ from .cluster import Cluster, parse_address
 from .loopback import is_loopback
 from .node_list import expand_counts, expand_node_list
 
-__all__ = ["RankPlace", "find_place", "find_remark", "find_restart", "port_range"]
-
 _ADDRESS, _PORTS = "TENSORPACK_RANKS_ADDRESS", "TENSORPACK_RANKS_PORTS"
 _RESTARTS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT", "TENSORPACK_RANKS_RESTART")
 _LOCAL_HOST = "127.0.0.1"

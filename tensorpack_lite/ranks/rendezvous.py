@@ -25,8 +25,6 @@ from typing import Any, Iterable
 
 from .loopback import is_loopback
 
-__all__ = ["RendezvousServer", "RendezvousStore"]
-
 _POLL_SECONDS = 0.02
 _ANSWER_SECONDS = 5.0
 _LARGEST_VALUE = 1 << 16

@@ -11,8 +11,6 @@ from .curves import thin
 from .html import Html, element
 from .scales import Scale, choose_log, format_number, format_ticks, linear_scale, log_scale
 
-__all__ = ["NUM_COLORS", "Chart", "Mark", "Series", "draw"]
-
 NUM_COLORS = 7  # those that page.css defines
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 420, 50, 12, 10, 22
 _HEIGHT, _STRIP_HEIGHT, _STRIP_BOTTOM = 214, 60, 6

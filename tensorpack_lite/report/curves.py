@@ -7,8 +7,6 @@ from typing import Any, Iterable
 
 import numpy as np
 
-__all__ = ["COUNTERS", "collect_curves", "group_by_statistic", "statistic_of", "thin"]
-
 COUNTERS = ("epoch_num", "global_step")
 _PHASE = re.compile(r"^(train|training|val|validation|test)[-_/]")
 

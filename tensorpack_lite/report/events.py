@@ -8,8 +8,6 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 from ..dataflow.files.tfrecord import read_records
 from ..utils.protobuf import read_fields
 
-__all__ = ["NUM_PARTS", "LoggedImage", "read_images"]
-
 NUM_PARTS = 10
 _PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
 # fields of the messages Event, Summary, Summary.Value and Summary.Image

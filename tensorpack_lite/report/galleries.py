@@ -17,8 +17,6 @@ from .pictures import Gallery, Picture, as_images, shrunk
 from .reading import Training
 from .samples import FIRST_BATCH, STEP, WORST
 
-__all__ = ["draw_tables", "logged_galleries", "sample_galleries"]
-
 _TITLES = {
     FIRST_BATCH: "The first batch, as the graph got it",
     WORST: "The validation samples with the largest loss",

@@ -7,8 +7,6 @@ import re
 from html import escape
 from typing import Any, Iterable
 
-__all__ = ["Html", "element", "join", "script_data", "table"]
-
 _EMPTY_ELEMENTS = {"br", "img", "input", "meta"}
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")  # not allowed in HTML, or not in UTF-8
 

@@ -27,8 +27,6 @@ from .sections import (
 )
 from .settings import draw_facts, draw_settings
 
-__all__ = ["FILENAME", "MAX_BYTES", "make_page", "write_report"]
-
 FILENAME = "report.html"
 MAX_BYTES = 5_000_000
 

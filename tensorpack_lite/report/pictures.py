@@ -12,8 +12,6 @@ from ..utils.png import encode_png
 from .events import LoggedImage
 from .html import Html, element
 
-__all__ = ["Gallery", "Picture", "as_images", "draw_gallery", "fit", "shrunk"]
-
 _MAX_SIDE = 640  # of a logged image; larger ones are scaled down
 _MAX_SAMPLE_SIDE = 160
 _LARGE = 200_000  # bytes

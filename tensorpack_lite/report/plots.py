@@ -14,8 +14,6 @@ from .reading import Training
 from .scales import format_number
 from .summary import better_direction, is_loss, is_validation
 
-__all__ = ["draw_curves", "draw_legend"]
-
 _LEARNING_RATE = re.compile(r"learning_rate|(^|[^a-z])lr([^a-z]|$)", re.I)
 _OF_THE_MACHINE = re.compile(r"queue_size|^Throughput|Memory|GPUUtil|(^|[_/ ])(time|seconds|secs)$")
 _MAX_POINTS, _MIN_POINTS, _MAX_ALL_POINTS = 2000, 40, 120_000

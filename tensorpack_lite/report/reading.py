@@ -26,8 +26,6 @@ from .curves import collect_curves
 from .events import LoggedImage, read_images
 from .samples import sample_paths
 
-__all__ = ["NUM_LOG_LINES", "Training", "parse_time", "read_training"]
-
 NUM_LOG_LINES = 100
 _MODEL = "model.json"
 _MAX_LOG_BYTES = 1 << 18

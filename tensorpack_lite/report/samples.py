@@ -11,8 +11,6 @@ import numpy as np
 from ..utils.npz import write_npz
 from ..utils.replacing import replacing
 
-__all__ = ["DIRECTORY", "FIRST_BATCH", "STEP", "WORST", "sample_path", "sample_paths", "write_samples"]
-
 DIRECTORY = "samples"
 FIRST_BATCH = "first-batch"
 WORST = "worst"

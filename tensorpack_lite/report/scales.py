@@ -7,8 +7,6 @@ from typing import List, NamedTuple
 
 import numpy as np
 
-__all__ = ["Scale", "choose_log", "format_number", "format_ticks", "linear_scale", "log_scale"]
-
 _MAX_TICKS = 6
 _LOG_IF_ABOVE = 30  # times the median
 _CONSTANT = 1e-4  # a smaller range, relative to the values, is not worth an axis

@@ -12,8 +12,6 @@ from .html import Html, element
 from .plots import draw_legend
 from .reading import Training
 
-__all__ = ["draw_schedules"]
-
 _MAX_PLOTS = 20
 _MAX_POINTS = 1000
 

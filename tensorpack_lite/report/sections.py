@@ -15,17 +15,6 @@ from .scales import format_number
 from .stages import stage_table
 from .summary import best_values, better_direction, duration, find_state, headline, last_place
 
-__all__ = [
-    "Comparison",
-    "draw_comparison",
-    "draw_head",
-    "draw_log",
-    "draw_model",
-    "draw_notes",
-    "draw_scalars",
-    "draw_times",
-]
-
 _MAX_NOTES = 100
 _MAX_CHARS = 2000
 _MAX_SCALARS = 1000

@@ -15,8 +15,6 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from socketserver import ThreadingMixIn
 from typing import Any, Callable, Tuple
 
-__all__ = ["ReportServer"]
-
 _HOST = "127.0.0.1"
 _REFRESH_SECONDS = 10
 _ANSWER_SECONDS = 5.0  # for each part of a request

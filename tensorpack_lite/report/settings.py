@@ -12,8 +12,6 @@ from .html import Html, element, table
 from .reading import Training
 from .summary import duration
 
-__all__ = ["draw_facts", "draw_settings", "expression"]
-
 _MAX_PATCH_LINES = 200
 _MAX_ROWS = 500
 _MAX_CHARS = 4000

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, List, Sequence, Tuple
 
-__all__ = ["stage_table"]
-
 
 def stage_table(rows: Sequence[dict[str, Any]], unit: str = "step") -> Tuple[List[str], List[List[str]]]:
     """

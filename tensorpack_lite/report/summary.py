@@ -15,19 +15,6 @@ from .curves import statistic_of
 from .reading import Training, parse_time
 from .scales import format_number
 
-__all__ = [
-    "Best",
-    "State",
-    "best_values",
-    "better_direction",
-    "duration",
-    "find_state",
-    "headline",
-    "is_loss",
-    "is_validation",
-    "last_place",
-]
-
 _LOWER = re.compile(
     r"error|loss|cost|entropy|perplexity|wrong|(^|[^a-z])(mse|mae|rmse|fid|wer|cer)([^a-z]|$)", re.I
 )

@@ -26,8 +26,6 @@ from .star_names import find_star_names
 from .startup.sitecustomize import is_library_file
 from .view import view
 
-__all__ = ["Missing", "find_missing"]
-
 _ROOTS = ("tensorflow", "tensorpack")
 
 

@@ -11,8 +11,6 @@ from typing import Any, Callable, Iterable, Mapping
 from ..compat import tensorflow, tfv1
 from ..compat.tf1_tensors import symbolic_tensor_class
 
-__all__ = ["MISSING", "REPLACEMENTS", "describe_missing"]
-
 
 def _experimental_list_devices() -> list[str]:
     """Return the names of all devices, such as "/device:CPU:0"."""

@@ -21,8 +21,6 @@ from ..compat.replacement import add
 from ..dataflow.dataset.mnist import read_idx
 from ..utils.unsupported import Unsupported, UnsupportedModule
 
-__all__ = ["DataSet", "Datasets", "find_module", "read_data_sets"]
-
 _PACKAGES = ("tensorflow.examples", "tensorflow.examples.tutorials", "tensorflow.examples.tutorials.mnist")
 _ONLY_INPUT_DATA = (
     "tensorflow.examples has only tutorials.mnist.input_data under `tensorpack-lite run`. Copy the other modules from "

@@ -10,15 +10,6 @@ from typing import Any, Callable, Mapping, Sequence
 
 from ..compat import tfv1 as tf
 
-__all__ = [
-    "RENAMED",
-    "audio_summary",
-    "find_renamed",
-    "histogram_summary",
-    "image_summary",
-    "scalar_summary",
-]
-
 _SUMMARIES = (tf.GraphKeys.SUMMARIES,)
 
 

@@ -12,8 +12,6 @@ from .removed.guards import guarded_lines
 from .removed.rewrite import bound_names
 from .removed.table import BUILTINS
 
-__all__ = ["find_star_names"]
-
 _EVERYWHERE = {*dir(builtins), *BUILTINS, "__file__", "__path__"}
 _NAME_ERRORS = frozenset({"BaseException", "Exception", "NameError"})
 

@@ -24,8 +24,6 @@ from .contrib._replacements import REPLACEMENTS as CONTRIB_REPLACEMENTS
 from .missing import MISSING, REPLACEMENTS, describe_missing
 from .renamed import RENAMED, find_renamed
 
-__all__ = ["TF1View", "explain_contrib", "import_module", "view"]
-
 _IS_TF1 = TF_VERSION < (2, 0)
 _HAS_KERAS_2 = TF_VERSION < (2, 16) or find_spec("tf_keras") is not None
 _PACKAGES = {path.rpartition(".")[0] for path in REPLACEMENTS}  # "" is `tf` itself

@@ -12,8 +12,6 @@ from ..utils.errors import type_error
 from .gradproc import GradVars
 from .proxy_optimizer import ProxyOptimizer, apply_if
 
-__all__ = ["AccumGradOptimizer"]
-
 _TOWER_PREFIX = re.compile(r"tower[0-9]+/")
 
 

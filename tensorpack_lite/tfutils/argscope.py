@@ -17,14 +17,6 @@ from ..utils.checks import check_callable, check_type
 from .model_utils import get_shape_str
 from .tower.context import get_current_tower_context
 
-__all__ = [
-    "argscope",
-    "enable_argscope_for_function",
-    "enable_argscope_for_module",
-    "get_arg_scope",
-    "mark_enabled",
-]
-
 T = TypeVar("T")
 
 _PACKAGE = f"{__name__.split('.')[0]}."

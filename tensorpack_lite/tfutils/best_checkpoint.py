@@ -13,8 +13,6 @@ from typing import Any, Iterator, NamedTuple
 
 from ..compat import tfv1 as tf
 
-__all__ = ["BestCheckpoint", "find_best", "list_best"]
-
 
 class BestCheckpoint(NamedTuple):
     """

@@ -10,8 +10,6 @@ import numpy as np
 from ..compat import tfv1 as tf
 from ..utils.argtools import graph_memoized
 
-__all__ = ["BackgroundSave", "VariableWriter", "background_save"]
-
 _ALIGNMENT = 64  # bytes; TensorFlow uses an array at such an address without a copy
 
 

@@ -13,15 +13,6 @@ from ..compat import tfv1 as tf
 from ..utils.errors import DamagedFileError, parsing
 from .common import get_op_tensor_name
 
-__all__ = [
-    "STATE_FILE",
-    "CheckpointReader",
-    "CheckpointReaderAdapter",
-    "read_checkpoint_state",
-    "reason_of",
-    "restoring",
-]
-
 STATE_FILE = "checkpoint"
 
 _ADVICE = "Use an earlier checkpoint, or copy this one again."

@@ -16,17 +16,6 @@ from ..compat import tfv1 as tf
 from ..utils import logger
 from ..utils.packed_state import MAX_STATE_BYTES, StateFile, pack_state, unpack_state
 
-__all__ = [
-    "END_SUFFIX",
-    "STATE_SUFFIX",
-    "EndState",
-    "pack_end",
-    "read_end",
-    "read_state",
-    "read_state_file",
-    "write_state",
-]
-
 STATE_SUFFIX = ".state"
 END_SUFFIX = ".end"
 

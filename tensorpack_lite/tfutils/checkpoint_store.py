@@ -28,8 +28,6 @@ from ..utils.errors import parsing
 from .checkpoint_reader import STATE_FILE, read_checkpoint_state, reason_of
 from .checkpoint_state import END_SUFFIX, STATE_SUFFIX, read_state
 
-__all__ = ["CheckpointStore"]
-
 _gfile = tf.io.gfile
 _JOURNAL = "moving"
 _DATA_SUFFIX = re.compile(r"\.data-\d+-of-\d+")

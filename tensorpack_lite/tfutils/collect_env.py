@@ -6,8 +6,5 @@ import sys
 
 from .environment import collect_env_info
 
-__all__ = ["collect_env_info"]
-
-
 if __name__ == "__main__":  # pragma: no cover (its test runs it as a process)
     sys.stdout.write(collect_env_info() + "\n")

@@ -9,15 +9,7 @@ from ..compat import tfv1 as tf
 from ..utils import logger
 from ..utils.naming import USED_TICKETS_KEY
 
-__all__ = [
-    "CollectionGuard",
-    "backup_collection",
-    "freeze_collection",
-    "get_collection_to_run",
-    "inside_branch",
-    "leave_branch_advice",
-    "restore_collection",
-]
+__all__ = ["backup_collection", "freeze_collection", "restore_collection"]
 
 _NOT_LOGGED = (
     tf.GraphKeys.TRAINABLE_VARIABLES,

@@ -14,17 +14,11 @@ from .environment import collect_env_info
 
 __all__ = [
     "collect_env_info",
-    "find_name",
     "get_default_sess_config",
     "get_global_step_value",
     "get_global_step_var",
-    "get_op_or_tensor_by_name",
-    "get_op_tensor_name",
     "get_tensors_by_names",
     "get_tf_version_tuple",
-    "gpu_available_in_session",
-    "require_default_session",
-    "root_variable_scope",
 ]
 
 if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`

@@ -9,14 +9,6 @@ from ..compat import tfv1 as tf
 from ..compat.private import inside_control_flow
 from ..utils.argtools import graph_memoized
 
-__all__ = [
-    "dependency_of_fetches",
-    "dependency_of_targets",
-    "operations_needed",
-    "operations_of_fetches",
-    "updates_wait_for_data",
-]
-
 _UPDATE = re.compile(r"Assign|Apply|Scatter|PartitionedCall|While|^If|^StatelessIf|Case")
 _STAGED = re.compile(r"Unstage|StagePeek")
 _TAKES_DATA = re.compile(r"QueueDequeue|IteratorGetNext")

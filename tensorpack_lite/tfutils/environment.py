@@ -25,8 +25,6 @@ from ..utils.nvml import NVMLContext, NvmlException
 if sys.version_info >= (3, 8):
     import importlib.metadata
 
-__all__ = ["collect_env_info", "tensorflow_capabilities"]
-
 _OPTIONAL_PACKAGES = ("horovod", "cv2", "msgpack", "zmq", "lmdb", "h5py", "scipy", "sklearn", "prctl")
 _NVIDIA_LIBRARIES = ("cuda", "cudart", "cudnn", "nccl")
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from ..compat import tfv1 as tf
 
-__all__ = ["FeedConverter", "describe_value"]
-
 _NO_BATCH_AXIS = "The first axis, that of the batch, is missing"
 
 

@@ -10,8 +10,6 @@ from ..compat import private
 from ..compat import tfv1 as tf
 from .gate import is_gate
 
-__all__ = ["find_conditional", "prepare_run"]
-
 _ADVICE = "Return it from the branch, and use what tf.cond returns; call tf.summary after tf.cond, with what it returns."
 
 

@@ -7,8 +7,6 @@ import numpy as np
 from ..compat import tfv1 as tf
 from ..utils import logger
 
-__all__ = ["fit_to_variable"]
-
 
 def fit_to_variable(
     value: np.ndarray | float, var: tf.Variable, ignore_mismatch: bool = False

@@ -10,8 +10,6 @@ from ..compat.private import add_control_inputs, inside_control_flow, inside_loo
 from ..utils.argtools import graph_memoized
 from .dependency import operations_needed
 
-__all__ = ["applied_gradients", "is_gate", "let_updates_pass_if", "squared_norms"]
-
 _OF_OPTIMIZER = re.compile(r"(Resource)?(Sparse)?Apply")
 _UPDATE = re.compile(r"Assign|Apply|Scatter")
 

@@ -7,8 +7,6 @@ from typing import Any, Callable, Sequence
 from ..compat import tfv1 as tf
 from ..utils.argtools import graph_memoized, memoized
 
-__all__ = ["with_gradient"]
-
 Gradient = Callable[..., Sequence[Any]]
 
 

@@ -20,7 +20,6 @@ __all__ = [
     "CheckGradient",
     "FilterNoneGrad",
     "GlobalNormClip",
-    "GradVars",
     "GradientProcessor",
     "MapGradient",
     "PrintGradient",

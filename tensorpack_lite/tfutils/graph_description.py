@@ -9,8 +9,6 @@ from typing import Any, Sequence
 
 from ..compat import tfv1 as tf
 
-__all__ = ["describe_graph", "describe_operations"]
-
 _UPDATE = re.compile("(Resource)?(Sparse)?Apply")
 _GRADIENTS = ("delta", "grad")  # the names of these inputs
 _PASSES_ON = ("Identity", "Cast", "ReadVariableOp")

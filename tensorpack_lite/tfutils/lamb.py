@@ -6,8 +6,6 @@ from ..compat import tfv1 as tf
 from ..utils.checks import check_at_least, check_fraction, check_positive
 from .weight_decay import Rate, is_selected
 
-__all__ = ["LAMBOptimizer"]
-
 
 class LAMBOptimizer(tf.train.Optimizer):
     """

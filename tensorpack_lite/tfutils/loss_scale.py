@@ -11,7 +11,7 @@ from .optimizer import wrap_inside_processors
 from .proxy_optimizer import ProxyOptimizer, apply_if
 from .symbolic_functions import map_values, values_of
 
-__all__ = ["DynamicLossScaleOptimizer", "scale_loss"]
+__all__ = ["DynamicLossScaleOptimizer"]
 
 
 class DynamicLossScaleOptimizer(ProxyOptimizer):

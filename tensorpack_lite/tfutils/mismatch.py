@@ -11,8 +11,6 @@ from .checkpoint_reader import CheckpointReader
 from .common import get_op_tensor_name
 from .varmanip import is_training_name
 
-__all__ = ["names_with_other_trainers", "op_names", "warn_of_mismatch", "why_none_match"]
-
 
 def names_with_other_trainers(name: str) -> list[str]:
     """Return the names, with `:0`, of a power of Adam with other trainers; an empty list for other variables."""

@@ -9,8 +9,6 @@ from tabulate import tabulate
 from ..compat import tfv1 as tf
 from ..utils import logger
 
-__all__ = ["describe_trainable_vars", "get_shape_str"]
-
 _TOWER_PREFIX = re.compile(r"^tower[0-9]+/")
 
 

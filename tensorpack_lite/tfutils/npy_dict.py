@@ -8,8 +8,6 @@ from ..utils.errors import DamagedFileError, parsing
 from ..utils.npz import read_npy_header
 from ..utils.plain_pickle import load_plain
 
-__all__ = ["load_npy_dict"]
-
 
 def load_npy_dict(path: str) -> dict[str, np.ndarray]:
     """

@@ -33,8 +33,6 @@ __all__ = [
     "clip_by_global_norm",
     "clip_by_norm",
     "clip_by_value",
-    "split_processors",
-    "wrap_inside_processors",
 ]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
 
-__all__ = ["build_or_reuse_placeholder"]
-
 
 def build_or_reuse_placeholder(tensor_spec: tf.TensorSpec) -> tf.Tensor:
     """

@@ -32,19 +32,6 @@ from .reads import shared_read
 from .tower.context import get_current_tower_context
 from .varreplace import custom_getter_scope
 
-__all__ = [
-    "PrecisionRecord",
-    "check_precision",
-    "in_float32_part",
-    "precision_record",
-    "precision_scope",
-    "read_as",
-    "to_compute_dtype",
-    "to_float32",
-    "variable_dtype",
-    "with_precision",
-]
-
 _DTYPES = {"float32": tf.float32, "mixed_float16": tf.float16, "mixed_bfloat16": tf.bfloat16}
 _HALF = (tf.float16, tf.bfloat16)
 

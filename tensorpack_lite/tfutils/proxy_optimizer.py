@@ -9,8 +9,6 @@ from ..utils.arguments import ExplainsArguments
 from ..utils.errors import type_error
 from .gradproc import FilterNoneGrad, GradVars
 
-__all__ = ["ProxyOptimizer", "apply_if"]
-
 
 class ProxyOptimizer(ExplainsArguments, tf.train.Optimizer):
     """

@@ -30,16 +30,7 @@ from .dependency import operations_of_fetches
 from .reads import read_before_update
 from .tower.context import get_current_tower_context
 
-__all__ = [
-    "determinism_switches",
-    "dropout",
-    "exact_entropy",
-    "find_stateful_random_ops",
-    "make_exact",
-    "normal",
-    "truncated_normal",
-    "uniform",
-]
+__all__ = ["dropout", "normal", "truncated_normal", "uniform"]
 
 # TensorFlow 2 otherwise chooses the algorithm by the device. TensorFlow 1.15 only has this one, with the same
 # numbers.

@@ -14,8 +14,6 @@ from ..compat.private import add_control_inputs, inside_control_flow, nothing_su
 from ..compat.tapes import read_made_with
 from ..utils.naming import READ_BEFORE_UPDATE_KEY
 
-__all__ = ["let_updates_wait", "plain_reads", "read_before_update", "shared_read"]
-
 # the operations of optimizers; not plain assignments, which also set the initial value and restore checkpoints
 _UPDATE = re.compile(r"Resource(Sparse)?Apply|ResourceScatter|Assign(Add|Sub)VariableOp$")
 

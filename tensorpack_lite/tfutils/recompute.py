@@ -19,8 +19,6 @@ from ..utils import logger
 from ..utils.arguments import explains_arguments
 from .gradient_override import with_gradient
 
-__all__ = ["recompute_grad"]
-
 
 @explains_arguments
 def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ from ..compat import tfv1 as tf
 from ..utils import logger
 from ..utils.argtools import graph_memoized
 
-__all__ = ["auto_reuse_variable_scope", "cached_name_scope", "under_name_scope", "under_variable_scope"]
+__all__ = ["auto_reuse_variable_scope", "cached_name_scope", "under_name_scope"]
 
 Func = TypeVar("Func", bound=Callable[..., Any])
 

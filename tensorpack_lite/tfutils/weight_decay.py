@@ -10,8 +10,6 @@ from .gradproc import GradVars
 from .proxy_optimizer import ProxyOptimizer
 from .symbolic_functions import values_of
 
-__all__ = ["AdamWOptimizer", "DecoupledDecayOptimizer", "Rate", "SGDWOptimizer", "is_selected"]
-
 Rate = Union[float, tf.Tensor, tf.Variable, Callable[[], Any]]
 """A number, a scalar tensor or variable, or a function without arguments that returns one of them."""
 

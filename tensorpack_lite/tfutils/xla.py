@@ -9,8 +9,6 @@ from ..compat import ensure_graph_mode, tensorflow
 from ..compat import tfv1 as tf
 from ..utils.arguments import explains_arguments
 
-__all__ = ["keep_for_xla", "with_xla"]
-
 T = TypeVar("T")
 
 

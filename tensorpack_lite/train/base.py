@@ -26,8 +26,6 @@ from .defaults import DEFAULT_CALLBACKS, DEFAULT_EXTENSIONS, DEFAULT_MONITORS, E
 from .ends import end_epoch, end_training, log_epoch
 from .state import TrainerState
 
-__all__ = ["StopTraining", "Trainer"]
-
 _FOREVER = 9999999
 
 

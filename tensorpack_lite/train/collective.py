@@ -20,8 +20,6 @@ from ..utils import logger
 from ..utils.gpu import get_num_gpu
 from .rank_trainer import RankTrainer
 
-__all__ = ["CollectiveTrainer"]
-
 _REACH_SECONDS = 30.0
 _KEYS_A_TRAINING = 100_000  # more than the collective operations of a graph
 

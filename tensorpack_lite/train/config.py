@@ -27,10 +27,10 @@ from ..utils import logger
 from ..utils.checks import check_choice, check_count, check_type
 from ..utils.old_names import HasOldInterface, old_arguments
 from ..utils.own_rank import given_rank
-from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS, check_settings
+from .defaults import DEFAULT_CALLBACKS as DEFAULT_CALLBACKS
+from .defaults import DEFAULT_MONITORS as DEFAULT_MONITORS
+from .defaults import check_settings
 from .resume import find_checkpoint, place_of
-
-__all__ = ["DEFAULT_CALLBACKS", "DEFAULT_MONITORS", "AutoResumeTrainConfig", "TrainConfig"]
 
 _GPUS = (
     "Select the GPUs in the trainer, e.g. SyncMultiGPUTrainerReplicated([0, 1]), or import TrainConfig from "

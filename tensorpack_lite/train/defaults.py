@@ -29,13 +29,7 @@ from .exact.extension import ExactTraining
 from .exact.total_batch import TotalBatch
 from .signals.extension import Signals
 
-__all__ = [
-    "DEFAULT_CALLBACKS",
-    "DEFAULT_EXTENSIONS",
-    "DEFAULT_MONITORS",
-    "ExtensionSettings",
-    "check_settings",
-]
+__all__ = ["DEFAULT_CALLBACKS", "DEFAULT_EXTENSIONS", "DEFAULT_MONITORS"]
 
 
 def DEFAULT_CALLBACKS() -> list[Callback]:  # noqa: N802

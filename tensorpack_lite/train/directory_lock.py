@@ -8,8 +8,6 @@ from typing import Any, Iterator
 from ..loop.extension import Extension
 from ..utils import logger
 
-__all__ = ["DirectoryLock"]
-
 
 class DirectoryLock(Extension):
     """Extension that lets no other process train in the logger's directory until this training has ended; see `logger.lock_dir`."""

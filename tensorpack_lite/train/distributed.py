@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .tower import SingleCostTrainer
 
-__all__ = ["BytePSTrainer", "DistributedTrainerParameterServer", "DistributedTrainerReplicated"]
-
 
 class _RemovedTrainer(SingleCostTrainer):
     """Base class of these names: constructing one raises."""

@@ -12,8 +12,6 @@ from ..utils import logger
 from ..utils.utils import humanize_time_delta
 from .resume import find_savers
 
-__all__ = ["end_epoch", "end_training", "log_epoch"]
-
 
 def log_epoch(loop: TrainLoop, seconds: float) -> None:
     """Log that the steps of an epoch are done, unless training resumed only for its callbacks."""

@@ -27,8 +27,6 @@ from ..utils import logger
 from ..utils.secret import find_job_secret, make_secret
 from .rank_trainer import RankTrainer
 
-__all__ = ["HorovodTrainer"]
-
 _SCOPE, _KEY = "tensorpack_lite", "ranks_address"
 _LONGEST_ANNOUNCEMENT = 400
 _SHUTDOWN_SECONDS = 3.0

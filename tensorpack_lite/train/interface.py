@@ -25,8 +25,6 @@ from .resume import advance_graph_seed
 from .simple import SimpleTrainer
 from .tower import SingleCostTrainer
 
-__all__ = ["apply_default_prefetch", "launch_train_with_config"]
-
 
 @explains_arguments
 def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) -> None:

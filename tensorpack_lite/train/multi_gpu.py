@@ -27,13 +27,6 @@ from ..utils.inspection import call_within, static_attribute
 from .config import TrainConfig
 from .tower import CostFn, OptFn, SingleCostTrainer
 
-__all__ = [
-    "AsyncMultiGPUTrainer",
-    "SyncMultiGPUTrainer",
-    "SyncMultiGPUTrainerParameterServer",
-    "SyncMultiGPUTrainerReplicated",
-]
-
 
 class _MultiGPUTrainer(SingleCostTrainer):
     """

@@ -28,8 +28,6 @@ from ..utils import logger
 from ..utils.script_end import Show, at_error
 from .base import Trainer
 
-__all__ = ["RankCallback", "RankConnection", "graph_of_training"]
-
 _LOST_CONNECTIONS = ("Connection reset", "Socket closed", "failed to connect", "Connection closed")
 # Engine errors with one of these texts are probably the effect of another rank's failure.
 _ECHOES = (

@@ -37,8 +37,6 @@ from .rank_connection import RankCallback, RankConnection, graph_of_training
 from .signals.extension import Signals
 from .tower import CostFn, OptFn, SingleCostTrainer
 
-__all__ = ["RankTrainer"]
-
 
 class RankTrainer(SingleCostTrainer):
     """

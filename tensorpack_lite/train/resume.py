@@ -32,16 +32,6 @@ from ..tfutils.varmanip import SessionUpdate
 from ..utils import logger
 from ..utils.errors import DamagedFileError
 
-__all__ = [
-    "advance_graph_seed",
-    "continue_from",
-    "find_checkpoint",
-    "find_place",
-    "find_savers",
-    "place_of",
-    "take_state",
-]
-
 
 # From a directory to a SessionInit -----------------------------------------------------------------------------------
 def find_checkpoint(directory: str) -> SaverRestore | None:

@@ -13,8 +13,6 @@ from ..utils import logger
 from ..utils.errors import type_error
 from .tower import CostFn, OptFn, SingleCostTrainer
 
-__all__ = ["NoOpTrainer", "QueueInputTrainer", "SimpleTrainer"]
-
 
 class SimpleTrainer(SingleCostTrainer):
     """

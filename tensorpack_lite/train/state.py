@@ -14,8 +14,6 @@ from ..utils.old_names import HasOldInterface
 from .exact.rank_states import split_state
 from .resume import continue_from, find_place, place_of, take_state
 
-__all__ = ["TrainerState"]
-
 _T = TypeVar("_T")
 
 

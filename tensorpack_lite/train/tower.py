@@ -25,8 +25,6 @@ from ..utils.argtools import call_only_once, memoized
 from ..utils.errors import type_error
 from .base import Trainer
 
-__all__ = ["SingleCostTrainer", "TowerTrainer"]
-
 CostFn = Callable[..., tf.Tensor]
 """A function that takes the input tensors, builds the model and returns a scalar cost."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from ..loop.callback import Callback
 from ..utils import logger
 
-__all__ = ["StatHolder", "StatPrinter", "SummaryWriter"]
-
 
 class _DoneByDefault(Callback):
     """

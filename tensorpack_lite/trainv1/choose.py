@@ -14,8 +14,6 @@ from ..train import base, multi_gpu, simple
 from ..train import config as today_config
 from . import config, model, queueing, trainers
 
-__all__ = ["old_class"]
-
 _TRAINERS: dict[type, type] = {
     base.Trainer: trainers.Trainer,
     simple.SimpleTrainer: trainers.SimpleTrainer,

@@ -9,8 +9,6 @@ from ..compat import tfv1 as tf
 from ..loop.group import Callbacks
 from ..train import config as today_config
 
-__all__ = ["AutoResumeTrainConfig", "TrainConfig"]
-
 _OLD_NAMES = {"dataset": "dataflow", "step_per_epoch": "steps_per_epoch"}
 
 

@@ -7,8 +7,6 @@ from ..tfutils.gradproc import GradVars
 from ..tfutils.tower.context import TowerContext
 from .trainers import SimpleTrainer, Trainer
 
-__all__ = ["FeedfreeTrainer", "FeedfreeTrainerBase", "SingleCostFeedfreeTrainer"]
-
 
 class FeedfreeTrainerBase(Trainer):
     """

@@ -8,8 +8,6 @@ from ..compat import TF_VERSION
 from ..compat import tfv1 as tf
 from ..tfutils.summary import add_moving_summary
 
-__all__ = ["get_tf_version_number", "summary_moving_average"]
-
 
 def get_tf_version_number() -> float:
     """Return the version of TensorFlow as a float: 1.4 for TensorFlow 1.4.1, but 1.1 for 1.10."""

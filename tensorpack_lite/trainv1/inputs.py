@@ -8,8 +8,6 @@ from ..compat import TensorSpec, ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..tfutils.placeholder import build_or_reuse_placeholder
 
-__all__ = ["InputDesc", "InputSpec"]
-
 
 class InputDesc(NamedTuple):
     """

@@ -10,8 +10,6 @@ from ..models.arguments import convert_to_tflayer_args, get_activation
 from ..models.registry import layer_register
 from ..models.variables import VariableHolder
 
-__all__ = ["LeakyReLU", "ResizeImages", "SeparableConv2D", "SoftMax"]
-
 _OLD_NAMES = {"out_channel": "filters", "kernel_shape": "kernel_size", "stride": "strides"}
 
 

@@ -14,8 +14,6 @@ from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..tfutils.tower.context import get_current_tower_context
 from .inputs import InputDesc, InputSpec
 
-__all__ = ["ModelDesc"]
-
 
 class ModelDesc(model_desc.ModelDesc):
     """

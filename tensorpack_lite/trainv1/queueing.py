@@ -14,8 +14,6 @@ from ..loop.callback import Callback
 from ..utils import logger
 from .inputs import InputSpec
 
-__all__ = ["EnqueueThread", "QueueInput"]
-
 
 class QueueInput(queueing.QueueInput):
     """

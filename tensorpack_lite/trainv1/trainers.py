@@ -21,17 +21,6 @@ from ..train.tower import TowerTrainer
 from ..utils import logger
 from ..utils.errors import type_error
 
-__all__ = [
-    "AsyncMultiGPUTrainer",
-    "NoOpTrainer",
-    "QueueInputTrainer",
-    "SimpleTrainer",
-    "SyncMultiGPUTrainer",
-    "SyncMultiGPUTrainerParameterServer",
-    "SyncMultiGPUTrainerReplicated",
-    "Trainer",
-]
-
 
 class Trainer(TowerTrainer):
     """

@@ -11,8 +11,6 @@ from typing import Any, Callable, Sequence, TypeVar
 from . import logger
 
 __all__ = [
-    "call_only_once",
-    "get_data_format",
     "graph_memoized",
     "log_once",
     "map_arg",

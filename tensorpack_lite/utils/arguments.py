@@ -9,8 +9,6 @@ import re
 from contextlib import contextmanager
 from typing import Any, Callable, Iterator, Mapping, Sequence, TypeVar
 
-__all__ = ["ExplainsArguments", "describe_unknown", "explain_argument", "explains_arguments"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGE = f"{__name__.split('.')[0]}."

@@ -14,8 +14,6 @@ from types import TracebackType
 
 from .errors import error_text, with_cause
 
-__all__ = ["shorten_stacks", "shorten_traceback", "shows_all"]
-
 _LIBRARY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
 _INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\](\w+)")

@@ -13,18 +13,6 @@ from . import logger
 from .errors import describe_got
 from .old_names import accepts_old_names
 
-__all__ = [
-    "check_at_least",
-    "check_between",
-    "check_callable",
-    "check_choice",
-    "check_count",
-    "check_fraction",
-    "check_pickled",
-    "check_positive",
-    "check_type",
-]
-
 T = TypeVar("T")
 
 

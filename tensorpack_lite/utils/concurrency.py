@@ -24,22 +24,17 @@ from . import logger
 from .argtools import log_once
 from .arguments import ExplainsArguments
 from .checks import check_type
-from .ordering import DIE, OrderedContainer, OrderedResultGatherProc
+from .ordering import DIE as DIE
+from .ordering import OrderedContainer as OrderedContainer
+from .ordering import OrderedResultGatherProc as OrderedResultGatherProc
 
 __all__ = [
-    "DIE",
     "LoopThread",
-    "OrderedContainer",
-    "OrderedResultGatherProc",
     "ShareSessionThread",
     "StoppableThread",
-    "delay_sigint",
     "enable_death_signal",
     "ensure_proc_terminate",
-    "is_main_thread",
-    "mask_sigint",
     "start_proc_mask_signal",
-    "subproc_call",
 ]
 
 Startable = Union[threading.Thread, BaseProcess]

@@ -9,8 +9,6 @@ import psutil
 
 from .process_state import read_text
 
-__all__ = ["CpuTimes", "cpu_times", "usable_cores"]
-
 _CONTENTION = 0.25  # share of the waiting for a core in the CPU time
 _MIN_DELAYED = 0.1  # mean number of threads that wait for a core
 _MIN_OTHERS = 0.1  # mean number of cores that other programs use

@@ -12,15 +12,6 @@ from typing import Any, Callable, Iterator, NoReturn, TypeVar
 from . import logger
 from .argtools import memoized
 
-__all__ = [
-    "HIDE_DOC",
-    "building_rtfd",
-    "create_dummy_class",
-    "create_dummy_func",
-    "deprecated",
-    "log_deprecated",
-]
-
 Func = TypeVar("Func", bound=Callable[..., Any])
 
 

@@ -10,7 +10,7 @@ import errno
 from contextlib import contextmanager
 from typing import Iterator
 
-__all__ = ["DamagedFileError", "error_text", "parsing", "rebuild_error", "type_error", "with_cause"]
+__all__ = ["DamagedFileError"]
 
 # errno of an OSError that the content of a file causes: gzip, HDF5, a seek to an invalid position
 _NOT_ABOUT_THE_DISK = (None, 0, errno.EINVAL)

@@ -7,8 +7,6 @@ import sys
 from types import FrameType
 from typing import Dict
 
-__all__ = ["frame_of_thread", "frames_of_threads"]
-
 
 def frame_of_thread(ident: int) -> FrameType | None:
     """

@@ -13,7 +13,7 @@ from .argtools import memoized
 from .nvml import NVMLContext, NvmlException
 from .utils import change_env
 
-__all__ = ["change_gpu", "count_gpus", "get_nr_gpu", "get_num_gpu"]
+__all__ = ["change_gpu", "get_nr_gpu", "get_num_gpu"]
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _TIMEOUT_SECONDS = 20

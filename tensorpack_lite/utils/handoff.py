@@ -8,8 +8,6 @@ import time
 from collections import deque
 from typing import Any, Callable, Deque, Generic, Sequence, TypeVar
 
-__all__ = ["HandoffQueue"]
-
 T = TypeVar("T")
 
 

@@ -17,20 +17,6 @@ import threading
 import types
 from typing import Any, Callable, TypeVar
 
-__all__ = [
-    "call_within",
-    "class_attribute",
-    "class_name",
-    "instance_attributes",
-    "is_installed",
-    "module_of",
-    "mro",
-    "origin",
-    "parameter_names",
-    "root_of",
-    "static_attribute",
-]
-
 _T = TypeVar("_T")
 
 _LIBRARY = __name__.split(".")[0]

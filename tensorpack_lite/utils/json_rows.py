@@ -7,8 +7,6 @@ from typing import Any
 
 from .errors import parsing
 
-__all__ = ["read_json_rows"]
-
 
 def read_json_rows(path: str) -> list[dict[str, Any]]:
     """

@@ -22,8 +22,6 @@ from __future__ import annotations
 from .old_names import refuse
 from .unsupported import Unsupported
 
-__all__: list[str] = []
-
 _INSTEAD = {
     "load_caffe": "Convert the model once, where pycaffe runs (the docstring of this module has the ten lines), and read the "
     "result with SmartInit('weights.npz').",

@@ -10,8 +10,6 @@ from typing import Iterable, TextIO
 
 from termcolor import colored
 
-__all__ = ["QUIET_VARIABLE", "LineFormatter", "StdoutHandler"]
-
 QUIET_VARIABLE = "TENSORPACK_LITE_LOG"
 _DATE_FORMAT = "%m%d %H:%M:%S"
 _TAGS = {  # of the levels: text, color, attributes

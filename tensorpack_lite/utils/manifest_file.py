@@ -9,8 +9,6 @@ from .errors import parsing
 from .redaction import hide_secrets
 from .replacing import replacing
 
-__all__ = ["FILENAME", "FORMAT", "read_manifest", "write_manifest"]
-
 FILENAME = "manifest.json"
 FORMAT = 1
 

@@ -11,8 +11,6 @@ import psutil
 
 from .process_state import read_text
 
-__all__ = ["available_memory", "describe_shortage", "peak_memory", "unshared_memory"]
-
 _SCARCE = 0.02  # of the whole
 
 # the limit, the usage, and the statistics of a container, for version 2 and version 1 of Linux' control groups

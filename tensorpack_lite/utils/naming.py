@@ -1,13 +1,5 @@
 """Names of operations and collections that several packages use."""
 
-__all__ = [
-    "GLOBAL_STEP_INCR_OP_NAME",
-    "MOVING_AVERAGES_KEY",
-    "MOVING_SUMMARY_OPS_KEY",
-    "READ_BEFORE_UPDATE_KEY",
-    "USED_TICKETS_KEY",
-]
-
 GLOBAL_STEP_INCR_OP_NAME = "global_step_incr"
 """The operation that adds one to `global_step`."""
 

@@ -15,8 +15,6 @@ from typing import Any
 
 from . import logger
 
-__all__ = ["FILENAME", "read_notes", "write_note"]
-
 FILENAME = "notes.jsonl"
 
 

@@ -11,8 +11,6 @@ import numpy as np
 from .errors import parsing
 from .unpacking import check_unpacked_size
 
-__all__ = ["open_npz", "read_npy_header", "read_npz", "write_npz"]
-
 _SUFFIX = ".npy"
 
 

@@ -12,7 +12,7 @@ from typing import Any, Iterator
 from .checks import check_between
 from .optional import load_optional
 
-__all__ = ["NVMLContext", "NvidiaDevice", "NvmlException"]
+__all__ = ["NVMLContext", "NvmlException"]
 
 
 class NvmlException(Exception):

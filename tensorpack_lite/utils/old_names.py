@@ -24,17 +24,6 @@ from .arguments import ExplainsArguments, explain_argument
 from .old_names_table import OLD_MODULES, OLD_NAMES, Old
 from .unsupported import Unsupported, unsupported_spec
 
-__all__ = [
-    "HasOldInterface",
-    "accepts_old_names",
-    "find_current",
-    "find_old_name",
-    "old_arguments",
-    "old_name_finder",
-    "old_star_names",
-    "refuse",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGE = __name__.split(".")[0]

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["KEPT_NAMES", "OLD_MODULES", "OLD_NAMES", "Old"]
-
 
 class Old(NamedTuple):
     """

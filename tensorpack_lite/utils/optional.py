@@ -6,8 +6,6 @@ import importlib
 from importlib.util import find_spec
 from types import ModuleType
 
-__all__ = ["load_optional", "require_optional"]
-
 # module: (name of the package, what pip installs)
 _PACKAGES = {
     "IPython": ("IPython", "ipython"),

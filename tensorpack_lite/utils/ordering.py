@@ -7,8 +7,6 @@ from typing import Any
 
 from . import logger
 
-__all__ = ["DIE", "OrderedContainer", "OrderedResultGatherProc"]
-
 
 class DIE:
     """Marker for the end of a queue. The class itself is sent, not an instance."""

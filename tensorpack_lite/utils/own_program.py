@@ -6,8 +6,6 @@ import os
 import re
 import sys
 
-__all__ = ["own_program"]
-
 
 def own_program() -> list[str]:
     """Return the script of this process, or `-m` and a module, with its arguments; empty in an interactive session."""

@@ -11,8 +11,6 @@ import json
 import os
 from typing import Iterator, Mapping, NamedTuple
 
-__all__ = ["GivenRank", "find_given_rank", "given_rank", "list_given_ranks"]
-
 
 class GivenRank(NamedTuple):
     """

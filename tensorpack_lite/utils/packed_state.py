@@ -22,8 +22,6 @@ from .._version import __version__
 from .errors import DamagedFileError, parsing
 from .npz import read_npy_header
 
-__all__ = ["MAX_STATE_BYTES", "StateFile", "StateTooLargeError", "pack_state", "unpack_state"]
-
 MAX_STATE_BYTES = 64 << 20
 _FORMAT = 2
 _MEMBER = "state.json"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["PALETTE_RGB"]
-
 _NUM_COLORS = 80
 _LEVELS = (0, 51, 102, 153, 204, 255)
 _WEIGHTS = (2, 4, 3)  # visibility of a difference in red, green and blue

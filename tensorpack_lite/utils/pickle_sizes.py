@@ -11,8 +11,6 @@ from __future__ import annotations
 import pickletools
 from struct import Struct
 
-__all__ = ["check_pickle_sizes"]
-
 _PUT, _LONG_PUT, _STOP = ord("p"), ord("r"), ord(".")
 _LENGTHS = {  # pickletools' constants for arguments that begin with their length
     pickletools.TAKEN_FROM_ARGUMENT1: Struct("<B"),

@@ -17,8 +17,6 @@ import numpy as np
 
 from .pickle_sizes import check_pickle_sizes
 
-__all__ = ["check_plain", "load_plain"]
-
 _KINDS = "?biufcSU"  # of the dtypes that can be read
 _SCALARS = (type(None), bool, int, float, complex, str, bytes)
 

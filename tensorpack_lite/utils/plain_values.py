@@ -13,18 +13,6 @@ import numpy as np
 
 from .inspection import class_name, instance_attributes, root_of
 
-__all__ = [
-    "PLAIN",
-    "STOPPED",
-    "checksum",
-    "describe_array",
-    "describe_bytes",
-    "describe_key",
-    "describe_scalar",
-    "digest",
-    "is_short",
-]
-
 PLAIN = (type(None), bool, int, float, str)
 STOPPED = "..."
 """In place of a value that is not described, because a limit was reached."""

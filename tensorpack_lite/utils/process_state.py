@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-__all__ = ["catches_signal", "count_running_threads", "cpu_seconds", "describe_trouble", "read_text"]
-
 
 def read_text(path: str) -> str:
     """Return the content of a file without the white space around it; "" if the file cannot be read."""

@@ -10,8 +10,6 @@ from tqdm import tqdm as plain_tqdm
 
 from . import logger
 
-__all__ = ["LogBar", "choose_bar_class"]
-
 
 class LogBar(plain_tqdm):
     """

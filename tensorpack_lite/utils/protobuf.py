@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Iterator, Tuple, Union
 
-__all__ = ["read_fields", "read_integers"]
-
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types
 _SIZES = {_FIXED64: 8, _FIXED32: 4}
 

@@ -28,24 +28,6 @@ from .arguments import explains_arguments
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = [
-    "WorkerStream",
-    "advance_rng_seed",
-    "collect_generators",
-    "derive_generator",
-    "derive_number",
-    "enter_worker_stream",
-    "fix_rng_seed",
-    "get_rng",
-    "get_rng_seed",
-    "make_worker_streams",
-    "provide_generators",
-    "reset_rng_seed",
-    "restore_generator",
-    "save_generator",
-    "shared_stream",
-]
-
 
 @explains_arguments
 def get_rng(obj: object = None) -> np.random.RandomState:

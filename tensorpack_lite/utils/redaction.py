@@ -6,8 +6,6 @@ import os
 import re
 from typing import Any
 
-__all__ = ["hide_secrets"]
-
 _SECRET_NAME = re.compile("KEY|TOKEN|SECRET|PASS|AUTH|CRED", re.IGNORECASE)
 _MIN_CHARS = 8
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import glob
 import os
 
-__all__ = ["VARIABLE", "find_redirected", "redirect", "redirect_log"]
-
 VARIABLE = "TENSORPACK_LITE_LOG_DIRECTORY"
 """The environment variable that names the directory."""
 

@@ -6,8 +6,6 @@ import os
 from contextlib import contextmanager, suppress
 from typing import Iterator
 
-__all__ = ["replacing"]
-
 
 @contextmanager
 def replacing(path: str) -> Iterator[str]:

@@ -12,8 +12,6 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Callable, List, Optional, Type
 
-__all__ = ["Show", "at_error"]
-
 Show = Callable[[Type[BaseException], BaseException, Optional[TracebackType]], object]
 """A function with the arguments of `sys.excepthook`."""
 

@@ -11,15 +11,6 @@ import os
 import secrets
 import stat
 
-__all__ = [
-    "JOB_SECRET_VARIABLE",
-    "SECRET_FILE_VARIABLE",
-    "SECRET_VARIABLE",
-    "find_job_secret",
-    "find_secret",
-    "make_secret",
-]
-
 SECRET_VARIABLE = "TENSORPACK_LITE_SECRET"
 """Environment variable with the secret."""
 

@@ -15,10 +15,6 @@ import numpy as np
 
 from .frames import frames_of_threads
 
-__all__ = [
-    "Line", "describe_argument", "describe_place", "format_stacks", "is_in_lock", "lines_of", "parse_stacks",
-]  # fmt: skip
-
 _FAULTHANDLER_LINE = re.compile(r'^  File "(.*)", line (\d+|\?\?\?) in (.*)$')
 _LOCK = re.compile(r"\.acquire\(|with .*lock", re.IGNORECASE)
 _MAX_LENGTH = 100  # of a description

@@ -10,7 +10,7 @@ from typing import Iterator
 from . import logger
 from .stats import StatCounter
 
-__all__ = ["IterSpeedCounter", "Timer", "print_total_timer", "timed_operation", "total_timer"]
+__all__ = ["IterSpeedCounter", "Timer", "timed_operation"]
 
 
 class Timer:

@@ -14,15 +14,6 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Iterator, NamedTuple, Pattern, Sequence
 
-__all__ = [
-    "check_replaceable",
-    "is_occupied",
-    "list_names",
-    "make_beside",
-    "remove_training",
-    "with_timestamp",
-]
-
 _HEAD_BYTES = 1 << 16
 _STAMP = r"\d{4}-\d{6}"
 _PART = r"(?:data-\d+-of-\d+|index|meta|state|end)"  # the files of a checkpoint, after its name and a dot

@@ -31,8 +31,6 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["TrainingLock"]
-
 _RENEW_SECONDS = 10.0
 _STALE_SECONDS = 60.0
 _POLL_SECONDS = 0.2

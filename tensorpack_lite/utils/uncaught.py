@@ -11,8 +11,6 @@ from .brief_traceback import shorten_stacks, shorten_traceback
 from .errors import error_text
 from .script_end import Show, at_error
 
-__all__ = ["EndsBriefly", "end_briefly"]
-
 
 class EndsBriefly:
     """

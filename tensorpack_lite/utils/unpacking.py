@@ -13,8 +13,6 @@ from typing import IO
 
 from .errors import DamagedFileError
 
-__all__ = ["BoundedReader", "check_unpacked_size"]
-
 _VARIABLE = "TENSORPACK_LITE_UNPACK_RATIO"
 _RATIO = 200.0
 _ALWAYS_ALLOWED = 1 << 29  # bytes

@@ -11,8 +11,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NoReturn
 
-__all__ = ["Unsupported", "UnsupportedModule", "unsupported_spec"]
-
 
 class Unsupported:
     """

@@ -12,19 +12,21 @@ by its type.
 from __future__ import annotations
 
 import ast
+import csv
 import enum
 import importlib
 import inspect
 import types
 from pathlib import Path
 
+UPSTREAM_NAMES = Path(__file__).with_name("upstream_names.tsv")
 PLAIN = (type(None), bool, int, float, str)
 
 
-def public_modules(package) -> dict:
-    """Return `{dotted name: __all__}` of every module whose name has no leading underscore."""
+def public_places(package) -> dict:
+    """Return `{dotted name of a module: public names in it}`: its `__all__`, and tensorpack's names at this address."""
     root = Path(package.__file__).parent
-    found = {}
+    found: dict = {}
     for file in sorted(root.rglob("*.py")):
         parts = file.relative_to(root).with_suffix("").parts
         parts = parts[:-1] if parts[-1] == "__init__" else parts
@@ -32,7 +34,16 @@ def public_modules(package) -> dict:
             continue
         for statement in ast.parse(file.read_text(encoding="utf-8")).body:
             if isinstance(statement, ast.Assign) and getattr(statement.targets[0], "id", "") == "__all__":
-                found[".".join([package.__name__, *parts])] = ast.literal_eval(statement.value)
+                found[".".join([package.__name__, *parts])] = set(ast.literal_eval(statement.value))
+    with UPSTREAM_NAMES.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file, delimiter="\t"):
+            if (
+                row["here"] == "same"
+                and row["upstream module"].startswith("tensorpack.")
+                and "." not in row["name"]
+            ):
+                place = row["upstream module"].replace("tensorpack", package.__name__, 1)
+                found.setdefault(place, set()).add(row["name"])
     return found
 
 
@@ -84,28 +95,40 @@ def kind(thing: object) -> str:
     return "function" if callable(thing) else "value"
 
 
+def definitions() -> dict:
+    """Return `{(module, name): object}` of each public name, at its definition if that can be found."""
+    import tensorpack_lite
+
+    found: dict = {}
+    for place, names in sorted(public_places(tensorpack_lite).items()):
+        module = importlib.import_module(place)
+        for name in sorted(names):
+            thing = getattr(module, name)
+            home = getattr(thing, "__module__", None) or place
+            is_here = home.startswith(tensorpack_lite.__name__ + ".") and name in vars(
+                importlib.import_module(home)
+            )
+            if kind(thing) != "module" and not any(
+                known is thing for (_, other), known in found.items() if other == name
+            ):
+                found[home if is_here else place, name] = thing
+    return found
+
+
 def lines() -> list:
     """Return the lines of the public API. A star marks the names of `from tensorpack_lite import *`."""
     import tensorpack_lite
 
-    modules = public_modules(tensorpack_lite)
     star = set(tensorpack_lite.__all__)
     found = [
         f"* tensorpack_lite.{name}: module"
         for name in sorted(star)
         if kind(getattr(tensorpack_lite, name)) == "module"
     ]
-    for name in sorted(modules):
-        module = importlib.import_module(name)
-        below = {n for other, names in modules.items() if other.startswith(name + ".") for n in names}
-        for word in sorted(set(modules[name]) - below):
-            thing = getattr(module, word)
-            home = getattr(thing, "__module__", name) or name
-            if kind(thing) == "module" or (home != name and home in modules):
-                continue  # re-exported; the line is at the definition
-            mark = "*" if word in star and getattr(tensorpack_lite, word) is thing else " "
-            text = "" if kind(thing) == "value" else signature(thing)
-            found.append(f"{mark} {name}.{word}: {kind(thing)} {text}".rstrip())
+    for (module, name), thing in sorted(definitions().items()):
+        mark = "*" if name in star and getattr(tensorpack_lite, name) is thing else " "
+        text = "" if kind(thing) == "value" else signature(thing)
+        found.append(f"{mark} {module}.{name}: {kind(thing)} {text}".rstrip())
     return found
 
 

@@ -1,72 +1,105 @@
-"""The API reference has every public module and every public name."""
+"""The reference documents exactly the public names, and pages and examples use no others."""
 
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 from pathlib import Path
 
 import pytest
 
+pytest.importorskip("tensorflow")
+
 ROOT = Path(__file__).resolve().parents[2]
+EXPECTED = ("class", "function")
+BLOCK = re.compile(r"^```(?:python|\{code-block\} python)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-def public_definitions() -> dict:
-    """Return, for each module, the functions and classes that it defines and lists in `__all__`."""
-    found = {}
-    for file in (ROOT / "tensorpack_lite").rglob("*.py"):
-        parts = file.relative_to(ROOT).with_suffix("").parts
-        parts = parts[:-1] if parts[-1] == "__init__" else parts
-        if len(parts) == 1 or any(part.startswith("_") for part in parts):
-            continue
-        body = ast.parse(file.read_text(encoding="utf-8")).body
-        names = public_names(body)
-        here = [n for n in body if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name in names]
-        if here:
-            found[".".join(parts)] = here
-    return found
+@pytest.fixture(scope="module")
+def public() -> dict:
+    """The public names as `{(module, name): object}`, with the functions that read them as `tool`."""
+    spec = importlib.util.spec_from_file_location("public_api", str(ROOT / "tests" / "api" / "public_api.py"))
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    return {"tool": tool, "names": tool.definitions()}
 
 
-def public_names(body: list) -> set:
-    """Return the names in a literal `__all__`, or an empty set if there is none."""
-    for statement in body:
-        if isinstance(statement, ast.Assign) and getattr(statement.targets[0], "id", "") == "__all__":
-            return set(ast.literal_eval(statement.value)) if isinstance(statement.value, ast.List) else set()
-    return set()
+def listed() -> set:
+    """Return (module, name) of each name that docs/reference/ lists."""
+    pages = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "docs" / "reference").glob("*.md"))
+    members = re.findall(r"automodule:: (\S+)\n +:members: (.+)", pages)
+    return {(module, name) for module, names in members for name in names.split(", ")}
 
 
-def undocumented(module: str, node) -> list:
-    """Return a definition and its public methods that lack a docstring. Methods of subclasses may inherit theirs."""
-    missing = [] if ast.get_docstring(node) else [f"{module}.{node.name}"]
-    if isinstance(node, ast.ClassDef) and not node.bases:
-        missing += [f"{module}.{node.name}.{part.name}" for part in node.body if needs_docstring(part)]
+def undocumented(name: str, thing: object) -> list:
+    """Return the name of a class or function, and of its public methods, that lack a docstring. Methods of subclasses may inherit theirs."""
+    missing = [] if thing.__doc__ else [name]
+    if isinstance(thing, type) and thing.__mro__[1:] == (object,):
+        missing += [f"{name}.{word}" for word, part in vars(thing).items() if needs_docstring(word, part)]
     return missing
 
 
-def needs_docstring(part) -> bool:
-    """Return whether a statement in a class is a public method without a docstring. Setters need none."""
-    if not isinstance(part, ast.FunctionDef) or part.name.startswith("_"):
-        return False
-    is_setter = any(getattr(decorator, "attr", "") == "setter" for decorator in part.decorator_list)
-    return not is_setter and not ast.get_docstring(part)
+def needs_docstring(name: str, part: object) -> bool:
+    """Return whether an attribute of a class is a public method or property without a docstring."""
+    is_method = callable(part) or isinstance(part, (property, classmethod, staticmethod))
+    return is_method and not name.startswith("_") and not getattr(part, "__doc__", None)
+
+
+def library_imports(code: str) -> set:
+    """Return (module, name) of each import of a name of the library in Python code."""
+    return {
+        (node.module, alias.name)
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tensorpack_lite")
+        for alias in node.names
+        if alias.name != "*"
+    }
+
+
+def is_public(module: str, name: str, public: dict) -> bool:
+    """Return whether an imported name is public, a module, or an attribute of a public module."""
+    thing = getattr(importlib.import_module(module), name, None)
+    if thing is None or public["tool"].kind(thing) == "module":  # a submodule
+        return True
+    return any(word == name and known is thing for (_, word), known in public["names"].items())
 
 
 @pytest.mark.slow
-def test_every_public_module_is_in_the_reference():
-    """Each public module has an `automodule` directive in docs/reference/."""
-    pages = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "docs" / "reference").glob("*.md"))
-    shown = set(re.findall(r"automodule:: (\S+)", pages))
-    missing = sorted(set(public_definitions()) - shown)
-    assert [] == missing, f"Add them to docs/reference/: {', '.join(missing)}"
+def test_the_reference_lists_the_public_names(public):
+    """docs/reference/ lists each public class and function at its definition, and nothing else."""
+    tool = public["tool"]
+    wanted = {
+        (module, name)
+        for (module, name), thing in public["names"].items()
+        if tool.kind(thing) in EXPECTED and thing.__module__ == module  # otherwise an alias
+    }
+    assert (set(), set()) == (wanted - listed(), listed() - wanted)
 
 
 @pytest.mark.slow
-def test_every_public_name_is_documented():
+def test_every_public_name_is_documented(public):
     """Each public name has a docstring; Sphinx silently omits names without one."""
     missing = [
-        name
-        for module, nodes in public_definitions().items()
-        for node in nodes
-        for name in undocumented(module, node)
+        found
+        for (module, name), thing in public["names"].items()
+        if public["tool"].kind(thing) in EXPECTED
+        for found in undocumented(f"{module}.{name}", thing)
     ]
     assert [] == missing
+
+
+@pytest.mark.slow
+def test_pages_and_examples_use_public_names(public):
+    """Pages, README and examples import no private name."""
+    pages = [page for page in (ROOT / "docs").glob("*.md") if page.name != "old_interfaces.md"]
+    pages += [ROOT / "README.md", ROOT / "examples" / "README.md"]
+    sources = [(page, block) for page in pages for block in BLOCK.findall(page.read_text(encoding="utf-8"))]
+    sources += [(file, file.read_text(encoding="utf-8")) for file in (ROOT / "examples").rglob("*.py")]
+    private = [
+        f"{file.relative_to(ROOT)}: {module}.{name}"
+        for file, code in sources
+        for module, name in sorted(library_imports(code))
+        if not is_public(module, name, public)
+    ]
+    assert [] == private, "Use a public name, or list these names in the `__all__` of their modules."

@@ -8,8 +8,6 @@ from ...compat import tfv1 as tf
 from ...loop.callback import Callback
 from ...loop.trainer import LoopTrainer
 
-__all__ = ["MonitorBase", "NoOpMonitor"]
-
 
 class MonitorBase(Callback):
     """

@@ -10,8 +10,6 @@ from ...utils import logger
 from ...utils.optional import load_optional
 from .base import MonitorBase
 
-__all__ = ["CometMLMonitor"]
-
 
 class CometMLMonitor(MonitorBase):
     """

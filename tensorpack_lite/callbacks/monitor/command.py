@@ -10,8 +10,6 @@ from ...utils.checks import check_type
 from ..statistic_reader import StatisticReader
 from .base import MonitorBase
 
-__all__ = ["SendMonitorData"]
-
 
 class SendMonitorData(MonitorBase):
     """

@@ -11,8 +11,6 @@ from ...utils.errors import parsing
 from ...utils.replacing import replacing
 from .rows import RowFile, counter_in
 
-__all__ = ["CSVWriter"]
-
 _FIRST_COLUMNS = ["epoch_num", "global_step"]
 
 

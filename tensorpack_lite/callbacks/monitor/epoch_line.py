@@ -7,8 +7,6 @@ import time
 from ...loop.trainer import LoopMonitors, LoopTrainer
 from ...utils import logger
 
-__all__ = ["EpochLine"]
-
 
 class EpochLine:
     """

@@ -10,8 +10,6 @@ from ...compat import tfv1 as tf
 from ...utils import logger
 from .base import MonitorBase
 
-__all__ = ["TFEventWriter"]
-
 
 class TFEventWriter(MonitorBase):
     """

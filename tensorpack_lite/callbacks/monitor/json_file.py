@@ -12,8 +12,6 @@ from ...utils.json_rows import read_json_rows
 from ...utils.replacing import replacing
 from .rows import RowFile, counter_in
 
-__all__ = ["JSONWriter"]
-
 
 class JSONWriter(RowFile):
     """

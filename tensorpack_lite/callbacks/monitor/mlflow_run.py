@@ -11,8 +11,6 @@ from ...utils import logger
 from ...utils.optional import load_optional
 from .rows import CONTINUED, RowMonitor
 
-__all__ = ["MLflowMonitor"]
-
 _STATUS: dict[Outcome | None, str] = {Outcome.FAILED: "FAILED", Outcome.INTERRUPTED: "KILLED"}
 _NOT_ALLOWED = re.compile(r"[^\w\-./ ]")
 

@@ -23,8 +23,6 @@ from .epoch_line import EpochLine
 from .json_file import JSONWriter
 from .rows import counter_in
 
-__all__ = ["Monitors"]
-
 _TOWER_PREFIX = re.compile("(?<![^/])tower[0-9]+/")
 _SUMMARY_SUFFIX = re.compile("-summary$")
 

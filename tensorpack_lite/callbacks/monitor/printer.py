@@ -8,8 +8,6 @@ from typing import Any, Iterable
 from ...utils import logger
 from .base import MonitorBase
 
-__all__ = ["ScalarPrinter"]
-
 
 class ScalarPrinter(MonitorBase):
     """

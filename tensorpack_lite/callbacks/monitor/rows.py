@@ -12,8 +12,6 @@ from typing import Any
 from ...utils import logger
 from .base import MonitorBase
 
-__all__ = ["CONTINUED", "RowFile", "RowMonitor", "counter_in"]
-
 CONTINUED = "continues run {}. Scalars that were reported after the checkpoint may be there twice."
 
 

@@ -11,8 +11,6 @@ from tabulate import tabulate
 from ...utils import logger
 from .base import MonitorBase
 
-__all__ = ["ScalarTable"]
-
 _SMALLER_IS_BETTER = {
     "cost", "err", "error", "loss", "mae", "mse", "nll", "perplexity", "ppl", "rmse", "wrong",
 }  # fmt: skip

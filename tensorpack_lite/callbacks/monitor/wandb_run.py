@@ -11,8 +11,6 @@ from ...utils import logger
 from ...utils.optional import load_optional
 from .rows import CONTINUED, RowMonitor
 
-__all__ = ["WandbMonitor"]
-
 # wandb itself uses 255 after Ctrl-C
 _EXIT_CODES: dict[Outcome | None, int] = {Outcome.FAILED: 1, Outcome.INTERRUPTED: 255}
 

@@ -17,8 +17,6 @@ from ...utils.checks import check_count, check_positive, check_type
 from ...utils.optional import load_optional
 from .hyperparam import GraphVarParam, HyperParam
 
-__all__ = ["LearningRateFinder", "propose_rate", "smooth_costs"]
-
 _MIN_POINTS = 8
 _DIVERGED = 4.0  # times the lowest cost
 

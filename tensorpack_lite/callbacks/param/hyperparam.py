@@ -11,8 +11,6 @@ from ...compat import tfv1 as tf
 from ...tfutils.common import get_op_tensor_name
 from ...utils.arguments import ExplainsArguments
 
-__all__ = ["GraphVarParam", "HyperParam", "ObjAttrParam"]
-
 
 class HyperParam(ExplainsArguments, metaclass=ABCMeta):
     """

@@ -12,8 +12,6 @@ from ...utils.checks import check_choice, check_type
 from .hyperparam import HyperParam
 from .setter import PlannedHyperParamSetter
 
-__all__ = ["ScheduledHyperParamSetter"]
-
 
 class ScheduledHyperParamSetter(PlannedHyperParamSetter):
     """

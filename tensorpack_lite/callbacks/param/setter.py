@@ -14,13 +14,6 @@ from ...utils.checks import check_callable, check_type
 from ...utils.schedules import is_schedule
 from .hyperparam import GraphVarParam, HyperParam
 
-__all__ = [
-    "HumanHyperParamSetter",
-    "HyperParamSetter",
-    "HyperParamSetterWithFunc",
-    "PlannedHyperParamSetter",
-]
-
 
 class HyperParamSetter(Callback):
     """

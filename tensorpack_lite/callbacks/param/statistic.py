@@ -10,8 +10,6 @@ from ..statistic_reader import StatisticReader
 from .hyperparam import HyperParam
 from .setter import HyperParamSetter
 
-__all__ = ["StatMonitorParamSetter"]
-
 
 class StatMonitorParamSetter(HyperParamSetter):
     """

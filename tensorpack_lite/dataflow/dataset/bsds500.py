@@ -14,8 +14,6 @@ from .files import Origin, find_file, unpack_tar
 from .indexed import StoredPairs
 from .readers import read_image, read_mat
 
-__all__ = ["BSDS500"]
-
 _HEIGHT, _WIDTH = 321, 481
 _ORIGIN = Origin(  # without a published checksum; all images and boundary maps are checked when they are read
     "BSR_bsds500.tgz",

@@ -10,8 +10,6 @@ from .files import Origin, find_file
 from .indexed import LabelledImages
 from .readers import check_labels, read_mat
 
-__all__ = ["Caltech101Silhouettes"]
-
 _SIDE, _CLASSES = 28, 101
 _ORIGIN = Origin(  # without a published checksum; the arrays are checked
     "caltech101_silhouettes_28_split1.mat", ("https://people.cs.umass.edu/~marlin/data/",)

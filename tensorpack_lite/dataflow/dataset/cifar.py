@@ -15,8 +15,6 @@ from .files import Origin, find_file, unpack_tar
 from .indexed import StoredPairs
 from .readers import load_array_dict
 
-__all__ = ["Cifar10", "Cifar100", "CifarBase"]
-
 _SHAPE = (3, 32, 32)  # of an image in the files; the channels are in RGB order
 _MIRRORS = ("https://www.cs.toronto.edu/~kriz/",)
 

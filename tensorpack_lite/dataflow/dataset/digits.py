@@ -8,8 +8,6 @@ from ...utils.checks import check_at_least, check_choice
 from ...utils.optional import load_optional
 from .indexed import LabelledImages
 
-__all__ = ["Digits"]
-
 _SIDE = 8  # pixels of an original image
 _TEST_EVERY = 5
 

@@ -23,8 +23,6 @@ from ...utils.errors import DamagedFileError, parsing
 from ...utils.fs import download, mkdir_p
 from ...utils.unpacking import BoundedReader
 
-__all__ = ["Origin", "find_file", "unpack_tar"]
-
 _CHUNK_BYTES = 1 << 18
 _ABOUT_NAMES = (
     errno.EEXIST,

@@ -16,8 +16,6 @@ from .ilsvrc_meta import ILSVRCMeta
 from .indexed import LabelledFiles
 from .readers import read_image
 
-__all__ = ["ILSVRC12", "ILSVRC12Files", "ILSVRCMeta", "TinyImageNet"]
-
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 _TINY_CLASSES = 200
 

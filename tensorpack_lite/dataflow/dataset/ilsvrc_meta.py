@@ -15,8 +15,6 @@ from ...utils.optional import load_optional
 from .files import Origin, find_file, unpack_tar
 from .readers import read_blob_proto
 
-__all__ = ["ILSVRCMeta"]
-
 _ORIGIN = Origin(  # without a published checksum; each file is checked when it is read
     "caffe_ilsvrc12.tar.gz", ("http://dl.caffe.berkeleyvision.org/",)
 )

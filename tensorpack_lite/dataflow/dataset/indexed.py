@@ -9,7 +9,7 @@ import numpy as np
 
 from ..base import Datapoint, IndexedData
 
-__all__ = ["IndexedData", "LabelledFiles", "LabelledImages", "StoredPairs"]
+__all__ = ["IndexedData", "LabelledFiles", "StoredPairs"]
 
 
 class StoredPairs(IndexedData):

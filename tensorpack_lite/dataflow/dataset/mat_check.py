@@ -12,8 +12,6 @@ from __future__ import annotations
 import struct
 from mmap import mmap
 
-__all__ = ["check_mat"]
-
 _HEADER_BYTES = 128
 _VALUES = frozenset({1, 2, 3, 4, 5, 6, 7, 9, 12, 13, 16, 17, 18})  # numbers and texts
 _MATRIX, _COMPRESSED, _UINT32 = 14, 15, 6

@@ -17,8 +17,6 @@ from ...utils.unpacking import BoundedReader
 from .files import Origin, find_file
 from .indexed import LabelledImages
 
-__all__ = ["FashionMnist", "Mnist"]
-
 _MAGIC_IMAGES, _MAGIC_LABELS = 2051, 2049
 _FILES = {
     "train": ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),

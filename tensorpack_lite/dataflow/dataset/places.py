@@ -11,8 +11,6 @@ from ..base import Datapoint
 from .indexed import LabelledFiles
 from .readers import read_image
 
-__all__ = ["Places365Standard"]
-
 
 class Places365Standard(LabelledFiles):
     """

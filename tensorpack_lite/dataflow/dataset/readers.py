@@ -17,8 +17,6 @@ from ...utils.plain_pickle import load_plain
 from ...utils.protobuf import read_fields, read_integers
 from .mat_check import check_mat
 
-__all__ = ["check_labels", "load_array_dict", "read_blob_proto", "read_image", "read_mat"]
-
 _NUMBERS = "biuf"  # kinds of dtypes
 
 

@@ -14,8 +14,6 @@ from .files import Origin, find_file
 from .indexed import StoredPairs
 from .readers import check_labels, read_mat
 
-__all__ = ["SVHNDigit"]
-
 _SPLITS = ("train", "test", "extra")
 _MIRRORS = (
     "http://ufldl.stanford.edu/housenumbers/",

@@ -30,8 +30,6 @@ from ..map_engine import WorkerPool
 from .recording import State
 from .tape import Numbered, Tape
 
-__all__ = ["ExactPool", "IdleShare", "InArrival", "InOrder", "SeededFunction", "global_states", "with_seed"]
-
 _NUM_PROBES = 100
 _MIN_STANDSTILL = 0.05
 _MIN_STANDSTILL_SECONDS = 5.0

@@ -8,8 +8,6 @@ from typing import Any, Sequence
 from ...utils.arguments import ExplainsArguments
 from .recording import Recording, ResumeReport, State
 
-__all__ = ["HasPosition", "find_difference"]
-
 
 class HasPosition(ExplainsArguments):
     """

@@ -28,8 +28,6 @@ from ...utils.random_streams import collect_generators, restore_generator, save_
 from ..checksum import add_to_checksum
 from ..observing import Begin, Observer, unobserved_pass
 
-__all__ = ["Recording", "ResumeReport", "State"]
-
 State = Dict[str, Any]  # JSON values and NumPy arrays
 
 

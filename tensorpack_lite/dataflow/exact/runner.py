@@ -17,16 +17,6 @@ from ..base import DataFlow, Datapoint, length_or_none, require_workers
 from ..repeat import RepeatedData
 from .recording import ResumeReport, State
 
-__all__ = [
-    "EndlessRunner",
-    "Position",
-    "WorkersInTurn",
-    "begin_at",
-    "run_and_report",
-    "run_in_worker",
-    "states_to_restore",
-]
-
 _SNAPSHOT_SECONDS = 1.0
 
 WorkerState = Tuple[Union[State, None], int]  # a position, and the number of datapoints after it

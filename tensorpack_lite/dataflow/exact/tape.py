@@ -20,8 +20,6 @@ from ...utils.serialize import MsgpackSerializer
 from ..base import DataFlow, Datapoint, ProxyDataFlow
 from .recording import State
 
-__all__ = ["Numbered", "Tape", "make_tape"]
-
 _SNAPSHOT_SECONDS = 1.0  # a snapshot takes up to a few milliseconds
 _LONG = 10  # times the capacity of the stage
 _MAX_SAVED_BYTES = 32 << 20

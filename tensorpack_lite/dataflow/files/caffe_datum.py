@@ -14,8 +14,6 @@ import numpy as np
 from ...utils.optional import load_optional
 from ...utils.protobuf import read_fields
 
-__all__ = ["decode_datum"]
-
 _CHANNELS, _HEIGHT, _WIDTH, _DATA, _LABEL, _FLOAT_DATA, _ENCODED = range(1, 8)  # numbers of the fields
 
 

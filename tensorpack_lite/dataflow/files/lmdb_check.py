@@ -17,8 +17,6 @@ import subprocess
 import sys
 from typing import BinaryIO, NamedTuple
 
-__all__ = ["check_lmdb"]
-
 _MAGIC, _VERSION = 0xBEEFC0DE, 1
 _META = 0x08  # flag of a page
 _PAGE = struct.Struct("<QHHHH")  # number, padding, flags, lower, upper

@@ -20,8 +20,6 @@ from .lmdb_check import check_lmdb
 if TYPE_CHECKING:
     import lmdb
 
-__all__ = ["KEYS_ENTRY", "LMDBWriter", "ValueParser", "open_lmdb"]
-
 KEYS_ENTRY = b"__keys__"  # key of LMDBSerializer's list of all keys
 
 _MAP_BYTES = 1 << 30  # initial size of the map, which is doubled when it is full

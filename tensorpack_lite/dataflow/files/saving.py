@@ -16,8 +16,6 @@ from ...utils import logger
 from ...utils.utils import get_tqdm
 from ..base import DataFlow, Datapoint, length_or_none
 
-__all__ = ["one_pass", "written_aside"]
-
 
 @contextmanager
 def written_aside(who: str, path: str) -> Iterator[str]:

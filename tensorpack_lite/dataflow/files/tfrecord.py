@@ -18,8 +18,6 @@ import numpy as np
 
 from ...utils.errors import DamagedFileError, parsing
 
-__all__ = ["crc32c", "read_records", "write_record"]
-
 _POLYNOMIAL = 0x82F63B78  # of CRC-32C, bits reversed
 _MASK_DELTA = 0xA282EAD8  # TensorFlow's constant
 _BLOCK = 64  # bytes whose checksum is looked up at once

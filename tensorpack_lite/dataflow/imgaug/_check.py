@@ -9,8 +9,6 @@ import numpy as np
 from ...utils.argtools import log_once
 from ...utils.errors import type_error
 
-__all__ = ["check_coords", "check_image", "check_integer_range", "check_range", "check_size"]
-
 
 def check_image(who: str, img: object) -> np.ndarray:
     """

@@ -8,8 +8,6 @@ from typing import Any, Iterator
 from ...utils.argtools import log_once
 from ...utils.arguments import ExplainsArguments
 
-__all__ = ["Described"]
-
 
 class Described(ExplainsArguments):
     """

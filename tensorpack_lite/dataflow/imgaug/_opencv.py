@@ -17,15 +17,6 @@ from ...utils import logger
 from ...utils.argtools import memoized
 from ...utils.optional import load_optional, require_optional
 
-__all__ = [
-    "BORDER_CONSTANT",
-    "BORDER_REPLICATE",
-    "INTER_LINEAR",
-    "keep_shape_and_type",
-    "opencv",
-    "require_opencv",
-]
-
 # the values of cv2's constants, so that they can be defaults where cv2 is not installed
 INTER_LINEAR = 1
 BORDER_CONSTANT = 0

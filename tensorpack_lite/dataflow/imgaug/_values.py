@@ -6,8 +6,6 @@ import numpy as np
 
 from ._opencv import keep_shape_and_type, opencv
 
-__all__ = ["GRAY_WEIGHTS_RGB", "from_float", "gray_of", "is_gray", "require_color", "to_float"]
-
 # weights of red, green and blue in a gray value: ITU-R BT.601, as in cv2.cvtColor
 GRAY_WEIGHTS_RGB = (0.299, 0.587, 0.114)
 

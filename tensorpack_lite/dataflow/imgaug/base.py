@@ -28,17 +28,6 @@ from ._check import check_image
 from ._describe import Described
 from .transform_base import BaseTransform, LazyTransform, PhotometricTransform, Transform, TransformList
 
-__all__ = [
-    "Augmentor",
-    "AugmentorGroup",
-    "AugmentorList",
-    "ImageAugmentor",
-    "ImageLike",
-    "ImagePlaceholder",
-    "PhotometricAugmentor",
-    "TransformAugmentorBase",
-]
-
 
 class ImagePlaceholder(NamedTuple):
     """An image of which only the shape is known. Geometric augmentors can draw from it."""

@@ -8,8 +8,6 @@ from ._opencv import opencv, require_opencv
 from ._values import gray_of, is_gray
 from .base import PhotometricAugmentor
 
-__all__ = ["ColorSpace", "Grayscale", "ToFloat32", "ToUint8"]
-
 
 class ColorSpace(PhotometricAugmentor):
     """

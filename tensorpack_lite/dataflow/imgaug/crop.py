@@ -15,14 +15,6 @@ from .misc import ResizeShortestEdge
 from .transform import CropTransform, ResizeTransform
 from .transform_base import BaseTransform, TransformList
 
-__all__ = [
-    "CenterCrop",
-    "GoogleNetRandomCropAndResize",
-    "RandomCrop",
-    "RandomCropRandomShape",
-    "RandomCutout",
-]
-
 SideRange = Union[int, Tuple[int, int]]
 
 

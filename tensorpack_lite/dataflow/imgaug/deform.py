@@ -10,8 +10,6 @@ from ._opencv import BORDER_REPLICATE, INTER_LINEAR, keep_shape_and_type, opencv
 from .base import ImageAugmentor, ImageLike
 from .transform_base import BaseTransform, Transform
 
-__all__ = ["GaussianDeform"]
-
 
 class GaussianDeform(ImageAugmentor):
     """

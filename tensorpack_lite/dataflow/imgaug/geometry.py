@@ -19,8 +19,6 @@ from .base import ImageAugmentor, ImageLike, TransformAugmentorBase  # noqa: F40
 from .transform import CropTransform, WarpAffineTransform
 from .transform_base import BaseTransform, TransformList
 
-__all__ = ["Affine", "Rotation", "RotationAndCropValid", "Shift"]
-
 
 class Shift(ImageAugmentor):
     """

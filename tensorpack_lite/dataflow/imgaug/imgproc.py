@@ -18,20 +18,6 @@ from ._opencv import keep_shape_and_type, opencv, require_opencv
 from ._values import GRAY_WEIGHTS_RGB, from_float, gray_of, is_gray, require_color, to_float
 from .base import PhotometricAugmentor
 
-__all__ = [
-    "Brightness",
-    "BrightnessScale",
-    "Clip",
-    "Contrast",
-    "Gamma",
-    "GaussianBlur",
-    "Hue",
-    "Lighting",
-    "MeanVarianceNormalize",
-    "MinMaxNormalize",
-    "Saturation",
-]
-
 
 class Brightness(PhotometricAugmentor):
     """

@@ -10,8 +10,6 @@ from ...utils.checks import check_between, check_callable, check_pickled
 from .base import AugmentorGroup, ImageAugmentor, ImageLike
 from .transform_base import BaseTransform, NoOpTransform, TransformFactory, TransformList
 
-__all__ = ["Identity", "MapImage", "RandomApplyAug", "RandomChooseAug", "RandomOrderAug"]
-
 Choice = Union[ImageAugmentor, Tuple[ImageAugmentor, float]]
 
 

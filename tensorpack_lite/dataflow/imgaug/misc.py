@@ -12,8 +12,6 @@ from .base import ImageAugmentor, ImageLike
 from .transform import FlipTransform, ResizeTransform, TransposeTransform
 from .transform_base import BaseTransform, NoOpTransform
 
-__all__ = ["Flip", "RandomResize", "Resize", "ResizeShortestEdge", "Transpose"]
-
 Range = Union[Tuple[int, int], Tuple[float, float]]
 
 _MAX_TRIES = 50

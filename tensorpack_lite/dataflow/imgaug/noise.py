@@ -10,8 +10,6 @@ from ._opencv import opencv, require_opencv
 from ._values import from_float, is_gray, require_color, to_float
 from .base import PhotometricAugmentor
 
-__all__ = ["GaussianNoise", "JpegNoise", "SaltPepperNoise"]
-
 
 class JpegNoise(PhotometricAugmentor):
     """

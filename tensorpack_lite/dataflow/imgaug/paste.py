@@ -13,8 +13,6 @@ from ._check import check_size
 from .base import ImageAugmentor, ImageLike
 from .transform_base import BaseTransform, TransformFactory
 
-__all__ = ["BackgroundFiller", "CenterPaste", "ConstantBackgroundFiller", "RandomPaste"]
-
 
 class BackgroundFiller(ExplainsArguments):
     """Base class of background fillers. Subclasses define `_fill(background_shape, img)`."""

@@ -16,17 +16,6 @@ from ...utils.checks import check_pickled
 from ...utils.errors import type_error
 from ._describe import Described
 
-__all__ = [
-    "BaseTransform",
-    "LazyTransform",
-    "NoOpTransform",
-    "PhotometricTransform",
-    "Transform",
-    "TransformFactory",
-    "TransformList",
-]
-
-
 T = TypeVar("T")
 
 

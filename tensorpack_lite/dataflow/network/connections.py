@@ -17,8 +17,6 @@ from .pyzmq import load_zmq
 if TYPE_CHECKING:
     import zmq
 
-__all__ = ["Connections"]
-
 
 class Connections:
     """

@@ -21,8 +21,6 @@ from .pyzmq import load_zmq
 if TYPE_CHECKING:
     import zmq
 
-__all__ = ["Gatekeeper", "Keys", "derive_keys", "secure"]
-
 _SALT = b"tensorpack_lite RemoteDataZMQ 1"
 _ZAP_ADDRESS = "inproc://zeromq.zap.01"  # the address that libzmq asks
 

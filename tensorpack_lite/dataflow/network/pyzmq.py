@@ -6,8 +6,6 @@ from types import ModuleType
 
 from ...utils.optional import load_optional
 
-__all__ = ["load_zmq"]
-
 
 def load_zmq() -> ModuleType:
     """

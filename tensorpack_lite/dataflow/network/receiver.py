@@ -27,8 +27,6 @@ from .wire import MAX_FRAME_BYTES, MAX_VALUES, Message, VersionError, WireError,
 if TYPE_CHECKING:
     import zmq
 
-__all__ = ["Limits", "Receiver"]
-
 _CHECK_SECONDS = 1.0  # how often to check for senders
 _LOCAL = ("127.", "localhost:", "[::1]")
 _WHO = "RemoteDataZMQ"

@@ -14,8 +14,6 @@ from .wire import MAX_FRAME_BYTES
 if TYPE_CHECKING:
     import zmq
 
-__all__ = ["IpcFile", "attach", "new_socket"]
-
 _HANDSHAKE_MS = 2000  # zmq closes a connection whose handshake takes longer
 _CURVE_OVERHEAD = 1024  # bytes that encryption may add to a frame (in fact fewer than 64)
 _KEEPALIVE = {"TCP_KEEPALIVE": 1, "TCP_KEEPALIVE_IDLE": 2, "TCP_KEEPALIVE_INTVL": 1, "TCP_KEEPALIVE_CNT": 3}

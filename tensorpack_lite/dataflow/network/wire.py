@@ -30,21 +30,6 @@ from ...utils.errors import error_text
 from ...utils.serialize import PickleSerializer
 from ..base import Datapoint
 
-__all__ = [
-    "MAX_FRAME_BYTES",
-    "MAX_VALUES",
-    "VERSION",
-    "Frame",
-    "Message",
-    "VersionError",
-    "WireError",
-    "decode",
-    "encode_datapoint",
-    "encode_error",
-    "encode_greeting",
-    "encode_pickle",
-]
-
 Frame = Union[bytes, memoryview]
 
 VERSION = 2  # version of this format; both ends need the same

@@ -28,8 +28,6 @@ from .errors import raise_described
 from .memory import LIMIT_VARIABLE, allocate, limit_bytes, map_memory
 from .slots import Lender, aligned, view_slot
 
-__all__ = ["MAX_SLOTS", "ChannelClosed", "Reader", "Writer"]
-
 MAX_SLOTS = 16
 _MIN_SLOT_BYTES = 256 << 10
 _INLINE_BYTES = 2048  # smaller messages use the socket

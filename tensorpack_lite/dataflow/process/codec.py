@@ -18,8 +18,6 @@ import numpy as np
 
 from .slots import aligned
 
-__all__ = ["Encoded", "Stacked", "are_alike", "decode", "encode", "may_stay_in_place", "write_arrays"]
-
 _OUT_OF_BAND = 4096  # bytes; smaller arrays are cheaper inside the pickle
 _IN_PLACE = 32 << 10  # bytes; larger arrays are cheaper in place than in a column
 _JOINED = 4096  # bytes; joining smaller arrays as bytes is three times as fast as np.concatenate, despite one more copy

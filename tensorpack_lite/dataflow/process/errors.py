@@ -16,7 +16,7 @@ from ...utils.errors import error_text
 from ..base import DataFlowTerminated
 from ..failure import stage_error
 
-__all__ = ["WorkerDied", "WorkerTraceback", "describe_error", "died", "raise_described"]
+__all__ = ["WorkerDied"]
 
 
 class WorkerTraceback(Exception):

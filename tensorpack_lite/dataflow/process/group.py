@@ -32,8 +32,6 @@ if sys.version_info >= (3, 8):
 else:
     from multiprocessing import semaphore_tracker as resource_tracker
 
-__all__ = ["WorkerGroup"]
-
 _T = TypeVar("_T")
 _DEATH_CHECK_SECONDS = 0.5
 _CULPRIT_SECONDS = 5  # a worker that follows another one may end before that one does

@@ -13,8 +13,6 @@ import os
 import sys
 import tempfile
 
-__all__ = ["LIMIT_VARIABLE", "allocate", "limit_bytes", "map_memory", "open_unnamed"]
-
 LIMIT_VARIABLE = "TENSORPACK_SHARED_MEMORY_MB"
 _DEFAULT_LIMIT_MB = 256
 _MFD_CLOEXEC = 1  # linux/memfd.h

@@ -15,8 +15,6 @@ from collections import deque
 
 import numpy as np
 
-__all__ = ["ALIGNMENT", "Lender", "aligned", "view_slot"]
-
 ALIGNMENT = 64  # a cache line; TensorFlow takes over arrays of this alignment without a copy
 
 

@@ -15,8 +15,6 @@ from typing import Any, Callable
 from ...utils.process_state import catches_signal, count_running_threads, cpu_seconds, describe_trouble
 from .memory import open_unnamed
 
-__all__ = ["NAME", "SIGNAL", "StackFile", "ask_for_stacks"]
-
 SIGNAL = getattr(signal, "SIGUSR2", None) if hasattr(signal, "SIGRTMAX") else None  # only Linux has both
 _NATIVE_SIGNAL = getattr(signal, "SIGRTMAX", 0) - 6  # while native code holds the interpreter's lock
 NAME = "tensorpack_lite-stacks"

@@ -35,11 +35,6 @@ from .channel import MAX_SLOTS, ChannelClosed, Writer
 from .errors import describe_error
 from .stack_file import StackFile
 
-__all__ = [
-    "CHUNK_BYTES", "CHUNK_LENGTH", "FOLLOWED_EXIT_CODE", "InWork", "Settings", "Task", "WorkerSetup",
-    "run_worker", "take_chunk",
-]  # fmt: skip
-
 CHUNK_LENGTH = 64
 CHUNK_BYTES = 1 << 20
 FOLLOWED_EXIT_CODE = 83  # of a worker that ended because a worker that it works with had ended

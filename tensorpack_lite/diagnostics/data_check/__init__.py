@@ -9,5 +9,3 @@ Checks of a DataFlow: its length, datapoints, determinism, pickling and memory, 
 from __future__ import annotations
 
 from .examine import DataReport, Finding, examine
-
-__all__ = ["DataReport", "Finding", "examine"]

@@ -13,15 +13,6 @@ import numpy as np
 
 from .remarks import Remark
 
-__all__ = [
-    "LabelRuns",
-    "ZeroImages",
-    "different_ranges",
-    "image_range",
-    "labels_out_of_range",
-    "not_finite",
-]
-
 _WINDOW = 500  # labels
 _NUM_WINDOWS = 4
 _LONGEST = 50000  # labels

@@ -15,8 +15,6 @@ import numpy as np
 
 from ...dataflow.base import Datapoint
 
-__all__ = ["Forms", "digest"]
-
 
 class Forms:
     """

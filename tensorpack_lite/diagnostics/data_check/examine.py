@@ -30,8 +30,6 @@ from .remarks import Remark
 from .stage_speed import PipelineSpeed, count_pass, measure_stages, num_workers, take, walk
 from .values import ValueRules
 
-__all__ = ["BROKEN", "NOT_CHECKED", "OK", "WARNING", "DataReport", "Finding", "examine"]
-
 OK, WARNING, BROKEN, NOT_CHECKED = "ok", "warning", "BROKEN", "not checked"
 
 _FEW = 8  # with fewer datapoints, the check for duplicates is skipped

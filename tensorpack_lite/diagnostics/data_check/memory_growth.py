@@ -15,8 +15,6 @@ from typing import Any, Iterable, Optional
 
 import psutil
 
-__all__ = ["Growth", "measure_growth"]
-
 _NUM_READINGS = 24
 _FEWEST_READINGS = 9
 _NOISE_MEGABYTES = 8  # an allocator may keep so much free memory

@@ -15,8 +15,6 @@ from ...dataflow.base import DataFlow
 from ...dataflow.meter import stage_name
 from ...utils.inspection import call_within, instance_attributes
 
-__all__ = ["find_unpicklable"]
-
 _MAX_SECONDS = 1.0
 
 

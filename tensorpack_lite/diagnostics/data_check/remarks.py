@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Iterable, Sequence
 
-__all__ = ["Remark", "join_remarks", "list_names", "show_remarks"]
-
 _MAX_NAMES = 3
 
 

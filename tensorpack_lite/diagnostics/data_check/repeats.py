@@ -13,8 +13,6 @@ import numpy as np
 
 from .remarks import Remark
 
-__all__ = ["MAX_SAMPLES", "CommonSamples", "RepeatedSamples", "sample_digests"]
-
 MAX_SAMPLES = 10000
 """Samples of training, and of validation, that are compared."""
 

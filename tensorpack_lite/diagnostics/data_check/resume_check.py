@@ -27,8 +27,6 @@ from .datapoint_form import digest
 from .examine import BROKEN, OK, WARNING, Finding
 from .stage_speed import count_pass, take, walk
 
-__all__ = ["ResumeCheck", "check_resume"]
-
 _GET_STATE_SECONDS = 5e-3  # training waits as long as this about once per second
 _NUM_LATER_PASSES = 2
 _NUM_TO_DRAW = 100  # datapoints during which the global random generators must not change

@@ -25,8 +25,6 @@ from ...utils.memory import available_memory
 from ..speed.bottleneck import Load
 from ..speed.pipeline_load import Part, parts_between, read_pipeline
 
-__all__ = ["PipelineSpeed", "count_pass", "measure_stages", "num_workers", "take", "walk"]
-
 _PROCESS_RUNNERS = (MultiProcessRunner, MultiProcessRunnerZMQ, MultiProcessMapAndBatchDataZMQ)
 
 

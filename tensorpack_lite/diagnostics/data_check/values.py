@@ -17,8 +17,6 @@ from .datapoint_form import digest
 from .remarks import Remark
 from .repeats import RepeatedSamples, sample_digests
 
-__all__ = ["ValueRules"]
-
 
 class ValueRules:
     """

@@ -9,8 +9,6 @@ from typing import Any, Iterator
 
 from .json_differences import describe_pair, differences
 
-__all__ = ["compare_code"]
-
 _LITERAL = re.compile(r"""(["'])([^"'\n]*)\1""")
 _ABOUT_LOGS = re.compile(r"log(ger)?_?-?dir|auto_set_dir", re.IGNORECASE)
 _PLACEHOLDER = "<log directory>"

@@ -6,8 +6,6 @@ from typing import Any, Iterator
 
 from ...utils.plain_values import STOPPED
 
-__all__ = ["describe_pair", "differences"]
-
 _MISSING = object()
 _MAX_CHARS = 80
 

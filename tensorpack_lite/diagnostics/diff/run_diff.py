@@ -10,8 +10,6 @@ from typing import Any, Callable, Iterator
 from .code_diff import compare_code
 from .json_differences import describe_pair, differences
 
-__all__ = ["Run", "Section", "compare"]
-
 # counters, and scalars that depend on the machine and the time
 _NOT_COMPARED = re.compile(
     r"^(epoch_num|global_step)$|queue_size$|^Throughput|Memory ?\(|^GPUUtil|(^|[_/ ])(time|seconds|secs)$"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .run_diff import Run, Section
 
-__all__ = ["verdict"]
-
 _MAX_CAUSES = 3
 _SAME_FIRST = ("code", "variables", "graph", "data")
 # a difference in these explains other results; the most specific ones come first

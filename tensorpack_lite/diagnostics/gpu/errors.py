@@ -18,8 +18,6 @@ from ..lint.graph_view import place_of
 from ..nan.batch_capture import training_towers
 from .messages import OutOfMemory, explain_messages, find_out_of_memory
 
-__all__ = ["GPUErrors", "explain_error"]
-
 
 class GPUErrors(Extension):
     """

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Pattern, Sequence
 
-__all__ = ["OutOfMemory", "explain_messages", "find_out_of_memory"]
-
 _SIZES = {
     "half": 2,
     "bfloat16": 2,

@@ -16,8 +16,6 @@ import time
 from ...compat import ensure_graph_mode, tensorflow
 from ...compat import tfv1 as tf
 
-__all__ = ["probe"]
-
 _LIBRARY = re.compile(
     r"(/\S*/lib(cuda|cudart|cudnn|cublas|cufft|cusolver|cusparse|nccl)\.so[.\d]*)$", re.MULTILINE
 )

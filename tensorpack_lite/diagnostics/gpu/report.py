@@ -13,8 +13,6 @@ from tabulate import tabulate
 
 from .messages import explain_messages
 
-__all__ = ["GPUReport", "make_gpu_report"]
-
 _QUERY = "index,name,compute_cap,memory.total,driver_version"
 _DRIVER_FILE = "/proc/driver/nvidia/version"
 _LIBRARIES = (

@@ -20,8 +20,6 @@ from ...utils.process_state import describe_trouble
 from ...utils.stacks import Line, describe_place, format_stacks, is_in_lock, lines_of
 from .wait_graph import find_chain
 
-__all__ = ["HangReport", "kind_of_place", "make_report", "stack_of"]
-
 _FOR_ROOM, _ENDED = STATE_WORDS[WAITS_FOR_ROOM], STATE_WORDS[ENDED]
 _SESSION, _FEED = os.path.join("python", "client", "session.py"), os.path.join("input_source", "feed.py")
 _BEFORE_THE_FIRST = (

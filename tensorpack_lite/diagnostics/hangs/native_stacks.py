@@ -5,8 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 
-__all__ = ["native_stacks"]
-
 _SECONDS = 10.0
 
 

@@ -22,8 +22,6 @@ from typing import IO, Callable
 
 from ...utils.process_state import catches_signal
 
-__all__ = ["StackAlarm"]
-
 SIGNAL = getattr(signal, "SIGRTMAX", 0) - 5
 _END_SECONDS = 5.0
 _COUNTING = """

@@ -17,8 +17,6 @@ from ...utils.frames import frames_of_threads
 from ...utils.process_state import describe_trouble
 from ...utils.stacks import Line, describe_argument, describe_place, is_in_lock, lines_of, parse_stacks
 
-__all__ = ["Chain", "find_chain"]
-
 _FOR_INPUT, _FOR_ROOM, _ENDED = (STATE_WORDS[state] for state in (WAITS_FOR_INPUT, WAITS_FOR_ROOM, ENDED))
 _STUCK_SECONDS = 1.0  # how long a worker has not moved before it is asked for its stacks
 _MAX_NAMED = 4  # workers of one stage

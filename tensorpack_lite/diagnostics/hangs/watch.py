@@ -25,8 +25,6 @@ from .native_stacks import native_stacks
 from .stack_alarm import StackAlarm
 from .where_socket import answer, listen
 
-__all__ = ["CODE", "HangWatch", "Watch"]
-
 CODE = 143  # that of a process which SIGTERM has ended; schedulers start such a job again
 _POLL_SECONDS = 1.0
 _STEP_SECONDS = 60.0  # limit of a step after the first one

@@ -14,8 +14,6 @@ import sys
 from contextlib import suppress
 from typing import Callable
 
-__all__ = ["NoAnswer", "answer", "ask", "listen"]
-
 _SECONDS = 2.0  # for one peer to read its answer
 _MAX_BYTES = 1 << 24
 

@@ -12,5 +12,3 @@ from __future__ import annotations
 
 from .lint import Lint, check_lint, lint_training
 from .rules import GRAPH_RULES, RULE_IDS
-
-__all__ = ["GRAPH_RULES", "RULE_IDS", "Lint", "check_lint", "lint_training"]

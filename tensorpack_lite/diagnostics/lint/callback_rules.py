@@ -20,8 +20,6 @@ from ..data_check.stage_speed import walk
 from .graph_view import remark_on
 from .training import ExaminedTraining, find_dataflow
 
-__all__ = ["length_of_epoch", "no_checkpoint_to_resume", "order_of_savers", "parameter_without_effect"]
-
 _PACKAGE = __name__.split(".")[0]
 
 # what reads a variable without using it: reads of its value, summaries, and checkpoints

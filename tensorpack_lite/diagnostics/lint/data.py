@@ -22,8 +22,6 @@ from .graph_view import trace_back
 from .losses import find_cross_entropies
 from .training import ExaminedTraining, find_dataflow
 
-__all__ = ["examine_first", "watch_data"]
-
 _NUM_FIRST = 2  # datapoints whose values are examined
 
 

@@ -10,8 +10,6 @@ from typing import Any, Callable, Collection, Iterable, Iterator
 from ...compat import tfv1 as tf
 from ..data_check.remarks import Remark, list_names
 
-__all__ = ["ASSIGNS", "GraphView", "operation", "place_of", "remark_on", "show_place", "trace_back"]
-
 ASSIGNS = re.compile(r"^(Ref|Resource)?(Sparse)?(Assign|Apply|Scatter)")
 _SOURCES = re.compile("Iterator|Dequeue|Placeholder|PyFunc|Random|Unstage|StagePeek|ReadFile|Multinomial")
 _PASSES_ON = ("Identity", "IdentityN", "Cast", "Reshape", "Squeeze", "ExpandDims", "EnsureShape")

@@ -17,8 +17,6 @@ from .rules import GRAPH_RULES, RULE_IDS
 from .step_rules import first_cost, judged_terms, train_on_one_batch
 from .training import ExaminedTraining
 
-__all__ = ["Lint", "check_lint", "lint_only", "lint_training", "report"]
-
 T = TypeVar("T")
 
 

@@ -7,8 +7,6 @@ from typing import Any, Collection, Iterator, NamedTuple
 from ...compat import tfv1 as tf
 from .graph_view import GraphView, trace_back
 
-__all__ = ["CostTerms", "CrossEntropy", "find_cross_entropies", "find_terms"]
-
 _SOFTMAX = {
     "SoftmaxCrossEntropyWithLogits": "softmax_cross_entropy_with_logits",
     "SparseSoftmaxCrossEntropyWithLogits": "sparse_softmax_cross_entropy_with_logits",

@@ -16,8 +16,6 @@ from ..data_check.remarks import Remark
 from .graph_view import show_place
 from .training import ExaminedTraining
 
-__all__ = ["method_that_nothing_calls"]
-
 _MOMENTS = [name for name in vars(Callback) if re.match("_(setup|before|after|trigger)", name)]
 
 # names in Keras, Lightning, Hugging Face and fastai, by the moment of this library

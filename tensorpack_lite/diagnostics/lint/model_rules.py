@@ -11,15 +11,6 @@ from .graph_view import place_of, remark_on, trace_back
 from .losses import find_cross_entropies, find_terms
 from .training import ExaminedTraining
 
-__all__ = [
-    "cost_without_inputs",
-    "probabilities_as_logits",
-    "regularization_of_nothing",
-    "sum_over_the_batch",
-    "variable_without_gradient",
-    "wrong_dtypes",
-]
-
 _STOPS = ("StopGradient", "PreventGradient")
 _NO_GRADIENT = ("Floor", "Ceil", "Round", "Rint", "Sign", "Shape", "Size", "Rank", "ZerosLike", "OnesLike")
 _HEAVY = ("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Conv2D", "Conv3D", "MatMul")

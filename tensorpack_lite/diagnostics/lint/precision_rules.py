@@ -10,8 +10,6 @@ from ..data_check.remarks import Remark
 from .graph_view import remark_on
 from .training import ExaminedTraining
 
-__all__ = ["costs_in_16_bits", "products_in_float32"]
-
 _PRODUCTS = (
     *("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Conv2D", "Conv2DBackpropInput", "Conv3D"),
     *("DepthwiseConv2dNative", "Einsum", "MatMul"),

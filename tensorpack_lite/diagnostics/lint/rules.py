@@ -8,8 +8,6 @@ from ..data_check.remarks import Remark
 from . import callback_rules, method_rules, model_rules, precision_rules, validation_rules, variable_rules
 from .training import ExaminedTraining
 
-__all__ = ["GRAPH_RULES", "RULE_IDS"]
-
 Rule = Callable[[ExaminedTraining], Iterator[Remark]]
 
 GRAPH_RULES: list[Rule] = [

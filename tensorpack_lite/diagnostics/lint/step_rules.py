@@ -23,8 +23,6 @@ from .graph_view import remark_on
 from .losses import CostTerms, find_terms
 from .training import ExaminedTraining
 
-__all__ = ["NUM_STEPS", "first_cost", "judged_terms", "train_on_one_batch"]
-
 NUM_STEPS = 200
 
 _TOO_MUCH = 10.0  # T01: that of logits with a standard deviation of 4.5

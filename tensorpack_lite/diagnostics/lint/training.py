@@ -21,8 +21,6 @@ from ...utils.inspection import call_within, static_attribute
 from ..nan.batch_capture import training_towers
 from .graph_view import GraphView
 
-__all__ = ["ExaminedTraining", "elements_in", "find_dataflow"]
-
 _MAX_SECONDS = 1.0  # for the lengths of users' classes
 _MAX_VALUES = 20000
 

@@ -12,8 +12,6 @@ from ..data_check.remarks import Remark
 from ..data_check.stage_speed import walk
 from .training import ExaminedTraining, find_dataflow
 
-__all__ = ["repeated_samples", "samples_left_out", "smaller_last_batch"]
-
 _RUNNERS = (MultiProcessRunner, MultiProcessRunnerZMQ)
 _WEIGHTED = (ClassificationError, BinaryClassificationStats)
 _NEGLIGIBLE = 0.01  # of the weight of all datapoints

@@ -14,15 +14,6 @@ from ..data_check.remarks import Remark, list_names
 from .graph_view import ASSIGNS, operation, place_of, remark_on
 from .training import ExaminedTraining, elements_in
 
-__all__ = [
-    "averages_without_update",
-    "little_restored",
-    "random_state_not_saved",
-    "training_mode_in_inference",
-    "updates_that_do_not_run",
-    "variable_of_another_tower",
-]
-
 _AVERAGE = re.compile(r"(^|/)(moving_mean|moving_variance|mean/EMA|variance/EMA)(_\d+)?$")
 _UNIFORM = ("RandomUniform", "StatelessRandomUniform", "StatelessRandomUniformV2")
 _ARITHMETIC = ("Add", "AddV2", "Mul", "Sub", "Identity", "Cast")

@@ -11,8 +11,6 @@ from typing import Any
 
 from ...utils.inspection import is_installed
 
-__all__ = ["describe_code", "own_files"]
-
 _MAX_BYTES = 2 << 20  # of all copies together
 _MAX_PATCH_CHARS = 1 << 20
 _GIT_SECONDS = 10.0

@@ -45,8 +45,6 @@ from ...utils.plain_values import (
     is_short,
 )
 
-__all__ = ["Describer", "describe", "describe_files"]
-
 _MAX_SECONDS = 0.05  # processor time; it is over only if the other limits have failed
 _MAX_VALUES = 4000
 _MAX_DEPTH = 16

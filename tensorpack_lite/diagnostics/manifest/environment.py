@@ -13,8 +13,6 @@ import psutil
 from ...utils.cores import usable_cores
 from ...utils.process_state import read_text
 
-__all__ = ["VARIABLES", "describe_machine", "describe_packages", "describe_variables"]
-
 # Manifests contain these environment variables and no others, because others may be secrets.
 VARIABLES = (
     "CUDA_VISIBLE_DEVICES", "KMP_AFFINITY", "KMP_BLOCKTIME", "MKL_NUM_THREADS", "NCCL_ALGO", "NCCL_PROTO",

@@ -7,8 +7,6 @@ from typing import Any
 from ...compat import tfv1 as tf
 from ...loop.extension import Extension
 
-__all__ = ["ModelGraph"]
-
 
 class ModelGraph(Extension):
     """

@@ -12,8 +12,6 @@ from ...loop.group import innermost
 from ...loop.state import TrainLoop
 from ...utils.utils import ENDLESS
 
-__all__ = ["planned_values"]
-
 _NUM_POINTS = 500
 
 

@@ -30,8 +30,6 @@ from .environment import describe_machine, describe_packages, describe_variables
 from .model_graph import ModelGraph
 from .planned import planned_values
 
-__all__ = ["ManifestWriter"]
-
 _OF_EACH_TRAINING = (MaintainStepCounter, Monitors, ResetInput)
 # parts that differ between the starts of a training
 _OF_EACH_START = (

@@ -11,8 +11,6 @@ from ...utils.replacing import replacing
 from .show import as_json, show_summary
 from .summary import summarize
 
-__all__ = ["ModelSummary"]
-
 
 class ModelSummary(Callback):
     """

@@ -8,8 +8,6 @@ from typing import Any, Iterable
 
 from ...compat import tfv1 as tf
 
-__all__ = ["count_flops", "num_elements"]
-
 _MATRIX_PRODUCTS = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 _CONVOLUTIONS = ("Conv2D", "Conv3D")
 _POOLS = ("AvgPool", "MaxPool", "AvgPool3D", "MaxPool3D")

@@ -8,8 +8,6 @@ from tabulate import tabulate
 
 from .summary import Summary
 
-__all__ = ["as_json", "show_bytes", "show_number", "show_summary"]
-
 _HEAD = ("layer", "output shape", "parameters", "FLOPs", "kept for gradients")
 
 

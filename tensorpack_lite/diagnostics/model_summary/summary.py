@@ -16,8 +16,6 @@ from ..lint.graph_view import GraphView
 from ..lint.training import ExaminedTraining
 from .flops import count_flops, num_elements
 
-__all__ = ["Layer", "Summary", "summarize"]
-
 _ALIASES = (
     "Identity",
     "Reshape",

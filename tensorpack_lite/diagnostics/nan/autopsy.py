@@ -18,8 +18,6 @@ from .autopsy_files import RECORD_FILE, describe_sample, write_batches, write_pi
 from .batch_capture import TowerBatch
 from .nan_search import Activation, Culprit, Search, before_exchange, largest
 
-__all__ = ["Incident", "examine"]
-
 _NUM_SHOWN = 30
 _WAIT_SECONDS = 20.0  # for the rank that made the gradients NaN
 _UNWRITTEN = (OSError, tf.errors.OpError)  # of files, which are less important than the cause

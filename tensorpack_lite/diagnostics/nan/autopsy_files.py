@@ -11,8 +11,6 @@ from ...utils.npz import write_npz
 from ...utils.png import encode_png
 from .batch_capture import TowerBatch
 
-__all__ = ["BATCH_FILE", "RECORD_FILE", "describe_sample", "write_batches", "write_pictures"]
-
 RECORD_FILE = "step.json"
 BATCH_FILE = "batch.npz"
 _MAX_TEXT = 200

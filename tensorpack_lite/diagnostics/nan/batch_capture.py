@@ -11,8 +11,6 @@ from ...compat.private import inside_control_flow
 from ...loop.trainer import LoopTrainer
 from ...tfutils.exact.state import find_exact
 
-__all__ = ["BatchCapture", "TowerBatch", "tensors_computed_from", "training_towers"]
-
 
 class TowerBatch(NamedTuple):
     """

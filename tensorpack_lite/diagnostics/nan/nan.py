@@ -16,8 +16,6 @@ from .autopsy import Incident, examine
 from .batch_capture import BatchCapture, tensors_computed_from, training_towers
 from .nan_search import is_float
 
-__all__ = ["TerminateOnNaN"]
-
 _READS = ("ReadVariableOp", "VariableV2", "Variable")
 _NUM_REMEMBERED = 50
 

@@ -19,8 +19,6 @@ from .autopsy_files import BATCH_FILE, RECORD_FILE
 from .batch_capture import TowerBatch
 from .nan_search import Culprit, Search
 
-__all__ = ["read_record", "replay", "run_step_again", "variables_of"]
-
 
 def read_record(directory: str) -> dict[str, Any]:
     """Return the record of a step that was not finite."""

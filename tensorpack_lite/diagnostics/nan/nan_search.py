@@ -10,8 +10,6 @@ import numpy as np
 from ...compat import tfv1 as tf
 from .batch_capture import TowerBatch, tensors_computed_from
 
-__all__ = ["Activation", "Culprit", "Search", "before_exchange", "is_float", "largest"]
-
 _MAX_CULPRITS = 4
 _CHUNK = 32  # tensors that one run fetches
 _EXCHANGES = re.compile(r"Collective|Horovod|Nccl|AllReduce")

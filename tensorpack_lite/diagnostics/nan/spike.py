@@ -16,8 +16,6 @@ from ...utils.notes import write_note
 from .autopsy_files import describe_sample, write_batches
 from .batch_capture import BatchCapture, TowerBatch
 
-__all__ = ["LossSpike"]
-
 _NUM_REMEMBERED = 1000
 _NUM_NEEDED = 100
 _QUANTILE = 99.9

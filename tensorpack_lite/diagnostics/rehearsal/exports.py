@@ -19,8 +19,6 @@ from ...utils.redirection import redirect
 from ..manifest.code import own_files
 from .request import end_rehearsal
 
-__all__ = ["count_exports", "rehearse_exports"]
-
 _METHODS = ("export_compact", "export_serving")
 _CALL = re.compile(rf"\.(?:{'|'.join(_METHODS)})\s*\(")
 

@@ -13,8 +13,6 @@ from .request import find_rehearsal
 from .schedules import ShowSchedules
 from .short_training import ShortTraining
 
-__all__ = ["Rehearsal"]
-
 _ANSWERS: Mapping[str, Callable[[Mapping[str, Any]], Extension]] = {
     "find-batch": MeasureBatch,
     "find-lr": FindRate,

@@ -21,8 +21,6 @@ from ...utils.checks import check_count, check_positive
 from ...utils.memory import available_memory
 from .request import run_rehearsal
 
-__all__ = ["Measured", "Search", "double", "find_batch", "show_batches"]
-
 
 @dataclass(frozen=True)
 class Measured:

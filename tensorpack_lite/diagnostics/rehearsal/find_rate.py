@@ -12,8 +12,6 @@ from ...loop.extension import Extension
 from ...loop.state import StopTraining
 from .request import end_rehearsal
 
-__all__ = ["FindRate"]
-
 
 class FindRate(Extension):
     """

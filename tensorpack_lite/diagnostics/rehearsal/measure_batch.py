@@ -24,8 +24,6 @@ from ..gpu.messages import find_out_of_memory
 from ..lint.training import ExaminedTraining, find_dataflow
 from .request import end_rehearsal
 
-__all__ = ["MeasureBatch"]
-
 _NUM_WARM_UP = 3  # steps, in which TensorFlow chooses its kernels
 
 

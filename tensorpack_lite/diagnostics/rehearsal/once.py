@@ -12,8 +12,6 @@ from ..model_summary.summary import summarize
 from ..nan.nan_replay import replay, variables_of
 from .request import end_rehearsal
 
-__all__ = ["LintOnce", "ReplayStep", "ShowSummary"]
-
 
 class LintOnce(Extension):
     """

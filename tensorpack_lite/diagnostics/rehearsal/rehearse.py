@@ -16,8 +16,6 @@ from ...utils.own_rank import find_given_rank
 from ...utils.utils import ENDLESS, humanize_time_delta
 from .request import find_rehearsal, run_rehearsal
 
-__all__ = ["estimate", "rehearse", "rehearse_this_program", "show_results"]
-
 _NUM_DATAPOINTS = 2  # of a validation
 
 

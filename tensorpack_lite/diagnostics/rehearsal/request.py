@@ -18,8 +18,6 @@ from typing import Any, Callable, Mapping, NamedTuple, NoReturn, Sequence
 from ...utils.log_lines import QUIET_VARIABLE
 from ...utils.redirection import VARIABLE as LOG_VARIABLE
 
-__all__ = ["Request", "end_rehearsal", "find_rehearsal", "run_rehearsal"]
-
 _VARIABLE = "TENSORPACK_LITE_REHEARSAL"
 _FIRST_CODE, _NUM_CODES = 90, 3
 

@@ -21,8 +21,6 @@ from ...utils.optional import load_optional
 from ...utils.utils import ENDLESS
 from .request import end_rehearsal
 
-__all__ = ["Plan", "ShowSchedules", "draw_plans", "plan", "show_plans", "sparkline"]
-
 _MAX_POINTS = 2_000_000
 _NUM_ROWS, _WIDTH = 12, 60
 _BLOCKS = "▁▂▃▄▅▆▇█"

@@ -31,8 +31,6 @@ from ..lint.training import ExaminedTraining
 from .exports import count_exports, rehearse_exports
 from .request import end_rehearsal
 
-__all__ = ["NUM_EPOCHS", "NUM_STEPS", "ShortTraining"]
-
 NUM_STEPS = NUM_EPOCHS = NUM_DATAPOINTS = 2
 _SLOW = 0.005  # seconds
 

@@ -7,8 +7,6 @@ from typing import Sequence
 from .bottleneck import Advice, Load, find_saving
 from .pipeline_load import HERE, Part
 
-__all__ = ["describe_advice", "describe_full_cores", "describe_part", "format_ms"]
-
 _DOCS = "see docs/speed.md"
 _BETTER = 1.1  # times the gain of more workers, for which a cache is worth a mention
 _MAX_GAIN = 50  # more is not worth a number

@@ -20,8 +20,6 @@ from typing import List, NamedTuple, Optional, Sequence
 
 from .pipeline_load import HERE, PROCESSES, THREADS, Part, StageWork
 
-__all__ = ["Advice", "Load", "Saving", "advise", "find_saving"]
-
 _REACHABLE = 0.9  # the smallest change is advised that reaches this share of what is reachable
 _WORKERS_PER_CORE = 4  # at most: workers may wait for disks or networks
 _MIN_GAIN = 1.1

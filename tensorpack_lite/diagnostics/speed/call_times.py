@@ -7,8 +7,6 @@ from typing import Any, Sequence
 
 from ...loop.callback import Call
 
-__all__ = ["CallTimes"]
-
 
 class CallTimes:
     """

@@ -14,8 +14,6 @@ from ...dataflow.meter import Meter
 from ...dataflow.records import Reading
 from ...utils.memory import unshared_memory
 
-__all__ = ["HERE", "PROCESSES", "THREADS", "Part", "Readings", "StageWork", "parts_between", "read_pipeline"]
-
 HERE, THREADS, PROCESSES = "here", "threads", "processes"
 
 

@@ -16,8 +16,6 @@ from .speed_verdict import CALLBACKS, VARIES, Facts, Verdict, describe_slowest, 
 from .speed_window import SpeedWindow
 from .stage_rows import format_rows, make_rows
 
-__all__ = ["Speed"]
-
 _WINDOW = 1 / 6  # of `after`: the length of a window; before it, buffers become full or empty
 _MIN_SECONDS = 0.01  # of a callback between epochs, to be noted
 

@@ -10,8 +10,6 @@ from .advice_text import describe_advice, describe_full_cores, describe_part, fo
 from .bottleneck import Load, advise
 from .step_division import Division
 
-__all__ = ["CALLBACKS", "VARIES", "Facts", "Slowest", "Verdict", "describe_slowest", "judge", "summarize"]
-
 VARIES = "varies"
 """The limit of a verdict that says that the speed varies too much."""
 

@@ -25,8 +25,6 @@ from .pipeline_load import HERE, Part, Readings, StageWork, parts_between, read_
 from .speed_verdict import Facts
 from .step_division import Division, Steps
 
-__all__ = ["SpeedWindow"]
-
 _NUM_RUNS = 200  # that suffice for a verdict
 _MAX_LENGTH = 5  # times the shortest one, with fewer runs
 

@@ -9,8 +9,6 @@ from tabulate import tabulate
 from ...report.stages import stage_table
 from .pipeline_load import HERE, Part, StageWork
 
-__all__ = ["format_rows", "make_rows"]
-
 
 def make_rows(parts: Sequence[Part], num_steps: int, seconds: float) -> list[dict[str, Any]]:
     """

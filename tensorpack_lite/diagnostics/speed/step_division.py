@@ -6,8 +6,6 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 
-__all__ = ["Division", "Steps"]
-
 _NUM_BLOCKS = 20  # of consecutive steps, whose mean times are compared
 _READY_SHARE = 0.05  # of its time; a step that waits less counts as one whose data was ready
 _WAITS = 0.1  # of the time of a step

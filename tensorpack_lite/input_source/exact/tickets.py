@@ -24,8 +24,6 @@ from ...dataflow.exact.recording import ResumeReport, State
 from ...utils import logger
 from ..stream import Stream
 
-__all__ = ["Elements", "Tickets"]
-
 _SNAPSHOT_SECONDS = 1.0
 _MAX_SNAPSHOTS = 256
 _NUM_WITNESSES = 8

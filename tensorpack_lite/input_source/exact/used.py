@@ -12,8 +12,6 @@ from ...compat.private import at_top_level
 from ...loop.step import Step
 from ...utils.naming import USED_TICKETS_KEY
 
-__all__ = ["UsedDatapoints"]
-
 
 class UsedDatapoints:
     """

@@ -18,8 +18,6 @@ from ...utils.concurrency import is_main_thread
 from ...utils.frames import frame_of_thread
 from .preemption import Preemption
 
-__all__ = ["Interruptible", "error_of_interrupted_run"]
-
 _PATIENCE_SECONDS = 0.5
 
 

@@ -14,8 +14,6 @@ from typing import Any, Callable
 from ...utils import logger
 from ...utils.concurrency import is_main_thread
 
-__all__ = ["Interrupted", "Preempted", "Preemption", "hides_preempted"]
-
 _CODE = 143  # that of a process which SIGTERM has ended
 _CTRL_C_CODE = 130
 _ONE_PRESS_SECONDS = 0.2  # wrappers forward SIGINT to a process that the terminal has sent it already

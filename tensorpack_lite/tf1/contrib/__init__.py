@@ -16,8 +16,6 @@ from types import ModuleType
 
 from . import _lookup
 
-__all__ = ["find_module"]
-
 # The modules of this package. `cudnn_rnn` and the like, which have no contents, are in `_lookup.REPLACEMENTS`.
 MODULES = (
     "compiler",

@@ -6,8 +6,6 @@ from typing import Any
 
 from ...compat import tfv1 as tf
 
-__all__ = ["AdaMaxOptimizer", "LazyAdamOptimizer", "NadamOptimizer"]
-
 
 class _Adam(tf.train.AdamOptimizer):
     """Adam whose sparse update is written once, for both kinds of variables."""

@@ -8,14 +8,6 @@ from typing import Any, Callable, NamedTuple
 from ...compat import tfv1 as tf
 from ._lookup import import_source
 
-__all__ = [
-    "AttentionMechanism",
-    "AttentionWrapper",
-    "AttentionWrapperState",
-    "BahdanauAttention",
-    "LuongAttention",
-]
-
 _CELLS: Any = import_source("tf.nn.rnn_cell")
 
 

@@ -8,8 +8,6 @@ from ...compat import tfv1 as tf
 from ...utils.checks import check_type
 from ._helpers import Helper, swap_first_axes
 
-__all__ = ["BasicDecoder", "BasicDecoderOutput", "Decoder", "dynamic_decode"]
-
 
 class Decoder:
     """

@@ -6,16 +6,6 @@ from typing import Any, Callable
 
 from ...compat import tfv1 as tf
 
-__all__ = [
-    "CustomHelper",
-    "GreedyEmbeddingHelper",
-    "Helper",
-    "InferenceHelper",
-    "SampleEmbeddingHelper",
-    "TrainingHelper",
-    "swap_first_axes",
-]
-
 
 class Helper:
     """

@@ -7,8 +7,6 @@ import numbers
 import re
 from typing import Any, Callable, Mapping
 
-__all__ = ["HParams", "parse_values"]
-
 _ASSIGNMENT = re.compile(
     r"""
     (?P<name>[a-zA-Z][\w\.]*)       # the name

@@ -12,8 +12,6 @@ from ..missing import describe_missing
 from ._replacements import REPLACEMENTS
 from ._slim import import_tf_slim, require_keras_2
 
-__all__ = ["contrib_names", "import_source", "missing"]
-
 
 def contrib_names(
     module: str,

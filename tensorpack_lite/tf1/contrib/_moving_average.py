@@ -6,8 +6,6 @@ from typing import Any
 
 from ...compat import tfv1 as tf
 
-__all__ = ["MovingAverageOptimizer"]
-
 
 class MovingAverageOptimizer(tf.train.Optimizer):
     """

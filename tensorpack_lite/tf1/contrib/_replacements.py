@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["REPLACEMENTS"]
-
 # a sentence: the names below `tf.contrib`, or names of modules for all of their names, that share it
 _SHARED = {
     "The package tensorflow_addons has it for TensorFlow up to 2.15.": (

@@ -8,22 +8,6 @@ from ...compat import tfv1 as tf
 from ...tfutils.random import dropout
 from ._lookup import import_source
 
-__all__ = [
-    "Conv1DLSTMCell",
-    "Conv2DLSTMCell",
-    "Conv3DLSTMCell",
-    "ConvLSTMCell",
-    "GRUBlockCell",
-    "GRUBlockCellV2",
-    "IndRNNCell",
-    "LSTMBlockCell",
-    "LayerNormBasicLSTMCell",
-    "LayerRNNCell",
-    "NASCell",
-    "UGRNNCell",
-    "linear",
-]
-
 _CELLS: Any = import_source("tf.nn.rnn_cell")
 LayerRNNCell = _CELLS.BasicRNNCell.__mro__[1]
 LSTMStateTuple = _CELLS.LSTMStateTuple

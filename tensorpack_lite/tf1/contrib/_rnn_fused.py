@@ -7,13 +7,6 @@ from typing import Any
 from ...compat import tfv1 as tf
 from ._lookup import import_source
 
-__all__ = [
-    "FusedRNNCell",
-    "FusedRNNCellAdaptor",
-    "LSTMBlockFusedCell",
-    "TimeReversedFusedRNN",
-]
-
 
 class FusedRNNCell:
     """The interface of fused cells."""

@@ -10,14 +10,6 @@ from ...utils.checks import check_positive
 from ._lookup import import_source
 from ._rnn_cells import linear
 
-__all__ = [
-    "AttentionCellWrapper",
-    "EmbeddingWrapper",
-    "HighwayWrapper",
-    "InputProjectionWrapper",
-    "OutputProjectionWrapper",
-]
-
 _CELLS: Any = import_source("tf.nn.rnn_cell")
 
 

@@ -18,8 +18,6 @@ from ...compat import TF_VERSION
 from ...compat import tfv1 as tf
 from ...utils.optional import load_optional, require_optional
 
-__all__ = ["complete_tf_slim", "import_tf_slim", "require_keras_2"]
-
 # The names by which modules of tf_slim know modules of TensorFlow from which functions have moved.
 _MODULES = ("array_ops", "control_flow_ops", "ops", "variable_scope")
 

@@ -4,7 +4,5 @@ from __future__ import annotations
 
 from ...compat import tfv1 as tf
 
-__all__ = ["compile", "experimental_jit_scope"]
-
 compile = tf.xla.experimental.compile
 experimental_jit_scope = tf.xla.experimental.jit_scope

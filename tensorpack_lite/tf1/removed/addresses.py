@@ -9,8 +9,6 @@ from typing import Any
 
 from .table import MODULES, PYTHON_2_MODULES
 
-__all__ = ["describe", "resolve"]
-
 
 def resolve(address: str) -> Any:
     """

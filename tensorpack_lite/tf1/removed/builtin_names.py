@@ -7,8 +7,6 @@ from typing import Any
 from .addresses import resolve
 from .table import BUILTINS
 
-__all__: list[str] = []
-
 
 def __getattr__(name: str) -> Any:
     if name not in BUILTINS:

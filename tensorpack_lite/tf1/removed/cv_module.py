@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["find"]
-
 _RENAMED = {"CV_AA": "LINE_AA", "CV_FOURCC": "VideoWriter_fourcc", "FOURCC": "VideoWriter_fourcc"}
 _PREFIXES = ("", "COLOR_", "HOUGH_", "THRESH_", "IMREAD_", "RETR_", "CHAIN_")
 

@@ -9,8 +9,6 @@ from functools import lru_cache
 from types import FrameType
 from typing import Any, Iterator
 
-__all__ = ["IMPORT_ERRORS", "guarded_lines", "is_guarded"]
-
 IMPORT_ERRORS = frozenset({"BaseException", "Exception", "ImportError", "ModuleNotFoundError"})
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from .said import caller, place_of, say
 
-__all__ = ["complete", "open_file"]
-
 
 def complete(module: ModuleType) -> None:
     """Give data sets the property `value`."""

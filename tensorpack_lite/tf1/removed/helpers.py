@@ -12,8 +12,6 @@ from typing import Any, Callable, Mapping
 from .addresses import resolve
 from .said import caller, place_of, say
 
-__all__ = ["ARGUMENTS", "ATTRIBUTES", "attribute", "call", "listed"]
-
 
 def _said(name: str, text: str) -> None:
     say(name, text, place_of(caller()))

@@ -7,8 +7,6 @@ import os
 import re
 from typing import Iterator
 
-__all__ = ["HINTS", "find_hint"]
-
 _NUMPY_1 = 'With TensorFlow 2.15 or older, the script runs as it is with: pip install "numpy<{}"'
 
 _NO_GPU = (

@@ -17,24 +17,6 @@ from importlib.machinery import (
 from types import ModuleType
 from typing import IO, Any, Sequence
 
-__all__ = [
-    "C_EXTENSION",
-    "PKG_DIRECTORY",
-    "PY_COMPILED",
-    "PY_SOURCE",
-    "acquire_lock",
-    "find_module",
-    "get_magic",
-    "get_suffixes",
-    "load_compiled",
-    "load_dynamic",
-    "load_module",
-    "load_package",
-    "load_source",
-    "lock_held",
-    "release_lock",
-]
-
 PY_SOURCE, PY_COMPILED, C_EXTENSION, PKG_DIRECTORY = 1, 2, 3, 5
 
 

@@ -13,8 +13,6 @@ from tensorpack_lite.tf1.view import view
 
 from .said import caller, place_of, say
 
-__all__ = ["import_keras"]
-
 
 def import_keras(name: str, fromlist: Sequence[str] | None) -> Any:
     """

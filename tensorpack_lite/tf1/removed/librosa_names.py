@@ -8,8 +8,6 @@ from typing import Any, Callable
 
 from .said import caller, place_of, say
 
-__all__ = ["complete"]
-
 
 def complete(module: ModuleType) -> None:
     """Let the functions that a module of librosa defines take their keyword-only arguments by position."""

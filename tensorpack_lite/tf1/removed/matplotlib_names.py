@@ -10,8 +10,6 @@ import numpy as np
 from ..startup.sitecustomize import replacement
 from .said import caller, place_of, say
 
-__all__ = ["complete", "get_cmap", "hold", "ishold", "register_cmap"]
-
 
 def get_cmap(name: Any = None, lut: int | None = None) -> Any:
     """Return a color map by its name, optionally with `lut` colors (`matplotlib.cm.get_cmap`)."""

@@ -19,8 +19,6 @@ from .own_files import is_own_file
 from .said import caller, place_of, say
 from .table import FAMILIES, MODULES, NAMES, PATCHES, PYTHON_2_MODULES, PYTHON_2_NAMES
 
-__all__ = ["Completer", "LostModules", "complete", "install"]
-
 _WATCHED = {*NAMES, *FAMILIES, *PATCHES, *PYTHON_2_NAMES}
 _PREFIXES = ("librosa.",)  # all of its functions have lost positional arguments
 

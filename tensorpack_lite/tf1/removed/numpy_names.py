@@ -10,8 +10,6 @@ import numpy as np
 
 from .said import caller, place_of, say
 
-__all__ = ["complete"]  # and the names of table.py
-
 NINF, PZERO, NZERO = -np.inf, 0.0, -0.0
 SCTYPES: dict[str, list[Any]] = {
     "int": [np.int8, np.int16, np.int32, np.int64],

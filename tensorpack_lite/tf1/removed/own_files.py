@@ -6,8 +6,6 @@ import os
 import sysconfig
 from types import FrameType
 
-__all__ = ["is_own_file", "own_path"]
-
 _STANDARD = tuple({os.path.realpath(sysconfig.get_paths()[key]) + os.sep for key in ("stdlib", "platstdlib")})
 
 

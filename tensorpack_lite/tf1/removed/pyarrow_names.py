@@ -6,8 +6,6 @@ from typing import Any
 
 from tensorpack_lite.utils.serialize import MsgpackSerializer
 
-__all__ = ["deserialize", "serialize"]
-
 
 class _Serialized:
     """A serialized object."""

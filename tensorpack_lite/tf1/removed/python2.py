@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import warnings
 
-__all__ = ["NEEDS_FISSIX", "translate"]
-
 # Those that keep the number of lines, and that today's names cannot replace (`table.py`)
 _FIXERS = [
     "apply",

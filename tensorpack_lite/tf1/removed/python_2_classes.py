@@ -7,8 +7,6 @@ from typing import Any, Callable
 
 from ..startup.sitecustomize import replacement
 
-__all__ = ["compared"]
-
 
 def compared(cls: type) -> type:
     """Let the objects of a class be compared by its method `__cmp__`, where it has no other method for it."""

@@ -9,8 +9,6 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 from .said import caller
 from .source import own_code
 
-__all__ = ["StringIO", "apply", "cmp", "execfile", "join", "setdefaultencoding"]  # and aliases of types
-
 NoneType = type(None)
 StringTypes = (str,)
 atof, atoi = float, int

@@ -8,8 +8,6 @@ import numbers
 import operator
 from typing import Any, Callable
 
-__all__ = ["Places", "divide", "floated", "idivide"]
-
 _CONTEXT = decimal.Context(prec=1100)  # enough for all digits of each float
 
 

@@ -11,17 +11,6 @@ import sys
 import time
 from typing import Any, Callable
 
-__all__ = [
-    "ArgSpec",
-    "clock",
-    "escape",
-    "gcd",
-    "getargspec",
-    "getcheckinterval",
-    "locale_format",
-    "setcheckinterval",
-]
-
 ArgSpec = collections.namedtuple("ArgSpec", "args varargs keywords defaults")
 
 

@@ -10,8 +10,6 @@ from typing import Any
 from ..startup.sitecustomize import replacement
 from .said import caller, place_of, say
 
-__all__ = ["complete_random", "complete_threading"]
-
 
 def complete_random(module: ModuleType) -> None:
     """Let `random.sample` take a set or a view of a dict, and `random.shuffle` a function."""

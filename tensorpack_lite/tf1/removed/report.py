@@ -14,8 +14,6 @@ from .addresses import describe
 from .rewrite import Use, rewrite
 from .table import BUILTINS, MODULES, NAMES, PYTHON_2_MODULES, PYTHON_2_NAMES
 
-__all__ = ["LIBRARIES", "find_calls", "find_changes", "find_provided"]
-
 # Libraries whose modules are searched for names that do not exist
 LIBRARIES = ("PIL", "matplotlib", "numpy", "scipy", "skimage", "sklearn")
 # Attributes that other classes have, too, so that reading a file does not tell whether they are missing

@@ -18,8 +18,6 @@ from .helpers import ARGUMENTS, ATTRIBUTES
 from .said import say, short_path
 from .table import BUILTINS
 
-__all__ = ["Use", "bound_names", "changed_code", "rewrite"]
-
 _NAME_ERRORS = frozenset({"BaseException", "Exception", "NameError"})
 _LIST_METHODS = frozenset({"append", "extend", "insert", "remove", "reverse", "sort"})
 _PREFIX = "_tensorpack_lite_"

@@ -10,8 +10,6 @@ from types import FrameType
 
 from ..startup.sitecustomize import calling_frame
 
-__all__ = ["caller", "place_of", "say", "short_path"]
-
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 # Forked processes share this memory, so that a name is logged once for all of them.
 _SAID = mmap.mmap(-1, 1 << 16)

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["bytescale", "fromimage", "imread", "imresize", "imrotate", "imsave", "toimage"]
-
 _FILTERS = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "cubic": 3}
 
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from .said import caller, place_of, say
 
-__all__ = ["complete_interpolate", "find"]  # and the names of table.py
-
 _COMPLEX = [
     "arccos",
     "arcsin",

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["compare_mse", "compare_nrmse", "compare_psnr", "compare_ssim", "montage2d", "threshold_adaptive"]
-
 
 def compare_mse(im1: Any, im2: Any) -> float:
     """Return the mean squared error of two images."""

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Imputer", "linear_assignment"]
-
 
 def linear_assignment(X: Any) -> Any:
     """Return the pairs (row, column) of the assignment with the smallest cost, `(n, 2)`, sorted by row."""

@@ -21,8 +21,6 @@ from .own_files import own_path
 from .said import say, short_path
 from .table import BUILTINS, WORDS
 
-__all__ = ["Script", "install", "own_code"]
-
 _ONLY_TREE = 0x400  # ast.PyCF_ONLY_AST; most processes do not need the module `ast`
 _SUSPECT = re.compile(rb"\b(?:%s)\b|U[\"']" % b"|".join(word.encode("ascii") for word in (*WORDS, *BUILTINS)))
 _plain_get_code = SourceFileLoader.get_code

@@ -9,17 +9,6 @@ from __future__ import annotations
 
 from typing import Mapping
 
-__all__ = [
-    "BUILTINS",
-    "FAMILIES",
-    "MODULES",
-    "NAMES",
-    "PATCHES",
-    "PYTHON_2_MODULES",
-    "PYTHON_2_NAMES",
-    "WORDS",
-]
-
 
 def _same(module: str, names: str) -> dict[str, str]:
     """Return the addresses of names that another module has under the same names."""

@@ -9,8 +9,6 @@ from typing import Any, Callable
 
 from .said import caller, place_of, say
 
-__all__ = ["complete"]
-
 
 def complete(module: ModuleType) -> None:
     """

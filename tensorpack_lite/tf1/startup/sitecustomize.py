@@ -21,8 +21,6 @@ from importlib.machinery import ModuleSpec
 from types import CodeType, FrameType, ModuleType, TracebackType
 from typing import Any, Callable, Mapping, Sequence
 
-__all__ = ["calling_frame", "is_library_file", "replacement"]
-
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _LIBRARY = os.path.dirname(os.path.dirname(_FOLDER))  # .../tensorpack_lite
 

@@ -29,8 +29,6 @@ from ...utils.random_streams import (
 from ..random import exact_entropy, make_exact
 from ..varmanip import SessionUpdate
 
-__all__ = ["ExactResume", "begin_exact", "find_exact", "held_position"]
-
 State = Dict[str, Any]  # JSON values and NumPy arrays
 
 _MAX_LOCAL_BYTES = 16 << 20

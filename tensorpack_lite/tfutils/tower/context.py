@@ -15,14 +15,6 @@ from ...utils.naming import MOVING_SUMMARY_OPS_KEY
 from ..collection import CollectionGuard
 from .tower_ranks import TowerRanks
 
-__all__ = [
-    "BaseTowerContext",
-    "PredictTowerContext",
-    "TowerContext",
-    "TrainTowerContext",
-    "get_current_tower_context",
-]
-
 
 class _Current(threading.local):
     """The tower that this thread is building."""

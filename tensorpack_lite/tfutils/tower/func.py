@@ -15,8 +15,6 @@ from .context import BaseTowerContext, get_current_tower_context
 from .handle import TowerTensorHandle, TowerTensorHandles
 from .mistakes import describe_second_variable, explain_mistakes
 
-__all__ = ["TowerFunc"]
-
 
 class TowerFunc:
     """

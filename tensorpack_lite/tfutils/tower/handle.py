@@ -10,8 +10,6 @@ from ...utils import logger
 from ..common import find_name, get_op_tensor_name
 from .context import BaseTowerContext
 
-__all__ = ["TowerTensorHandle", "TowerTensorHandles"]
-
 
 class TowerTensorHandle:
     """

@@ -11,8 +11,6 @@ from ...compat import tfv1 as tf
 from ...utils.stacks import Line
 from .context import get_current_tower_context
 
-__all__ = ["describe_second_variable", "explain_mistakes", "explain_name_clash"]
-
 _IMPORT = (
     "If this file has the line `import tensorflow as tf`, replace it with `from tensorpack_lite import tfv1 as tf`: models are "
     "written with TensorFlow 1's functions, whose arguments differ. Or run the script unchanged: `tensorpack-lite run SCRIPT`."

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple
 
-__all__ = ["TowerRanks"]
-
 
 class TowerRanks(NamedTuple):
     """

@@ -10,8 +10,6 @@ from ...tfutils.exact.state import find_exact
 from ...utils.random_streams import advance_rng_seed
 from .what_is_exact import say_what_is_exact
 
-__all__ = ["ExactTraining"]
-
 
 class ExactTraining(Extension):
     """Extension that continues the data, the random numbers and the callbacks where the checkpoint was saved; see `begin_exact_resume`."""

@@ -17,8 +17,6 @@ from ...ranks.connecting import RankError
 from ...utils.packed_state import MAX_STATE_BYTES, pack_state, unpack_state
 from ...utils.random_streams import derive_number
 
-__all__ = ["gather_states", "num_saved", "split_state", "take_part"]
-
 _PIECE = 1 << 18  # the most characters of a rank in one round
 _MIN_PIECE = 1 << 12
 _ROUND = 16 << 20  # characters of all ranks in one round, which are in the chief's memory at a time

@@ -7,8 +7,6 @@ from typing import Any
 from ...loop.extension import Extension
 from ...tfutils.exact.state import find_exact
 
-__all__ = ["TotalBatch"]
-
 
 class TotalBatch(Extension):
     """Extension that warns if the number of samples in a step, of all ranks, is not that of the checkpoint; an error with exact="require"."""

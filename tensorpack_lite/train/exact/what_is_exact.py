@@ -18,8 +18,6 @@ from ...tfutils.sessinit import SessionInit
 from ...utils import logger
 from ...utils.arguments import explains_arguments
 
-__all__ = ["begin_exact_resume", "say_what_is_exact"]
-
 _PACKAGE = __name__.split(".")[0]
 _MAX_NAMES = 3
 _DOCS = "docs/save_resume.md"

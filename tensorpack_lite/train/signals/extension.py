@@ -13,8 +13,6 @@ from ..resume import find_savers
 from .ranks import RankPreemption
 from .saving import SaveAtSignal
 
-__all__ = ["Signals"]
-
 
 class Signals(Extension):
     """

@@ -8,8 +8,6 @@ from ...loop.signals.preemption import Preemption
 from ...loop.state import TrainLoop
 from ...ranks.channel import RankChannel
 
-__all__ = ["RankPreemption"]
-
 
 class RankPreemption(Preemption):
     """

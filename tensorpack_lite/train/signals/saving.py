@@ -16,8 +16,6 @@ from ...tfutils.exact.state import find_exact
 from ...utils import logger
 from ..resume import find_savers
 
-__all__ = ["SaveAtSignal"]
-
 
 class SaveAtSignal:
     """

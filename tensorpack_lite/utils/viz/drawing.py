@@ -9,8 +9,6 @@ import numpy as np
 from ..optional import load_optional
 from .images import as_bgr, to_uint8
 
-__all__ = ["draw_boxes", "draw_text", "intensity_to_rgb"]
-
 _BOX_COLOR = (218, 218, 218)
 
 

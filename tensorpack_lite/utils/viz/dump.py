@@ -13,8 +13,6 @@ from ..optional import load_optional
 from .grid import stack_patches
 from .images import to_uint8, write_image
 
-__all__ = ["dump_dataflow_images"]
-
 
 def dump_dataflow_images(  # noqa: PLR0913 (upstream's arguments)
     df: Any,

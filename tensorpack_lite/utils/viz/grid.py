@@ -9,8 +9,6 @@ import numpy as np
 from .images import as_bgr, to_uint8
 from .window import interactive_imshow
 
-__all__ = ["gen_stack_patches", "stack_patches"]
-
 _BORDER = 0.05  # of the smaller side of a patch
 
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from ..optional import load_optional
 
-__all__ = ["as_bgr", "to_uint8", "write_image"]
-
 
 def to_uint8(image: np.ndarray) -> np.ndarray:
     """Return the image as uint8. Values are clipped to [0, 255] and truncated to integers."""

@@ -9,8 +9,6 @@ import numpy as np
 from ..optional import load_optional
 from .images import to_uint8, write_image
 
-__all__ = ["interactive_imshow"]
-
 _POLL_MS = 100
 
 
