@@ -31,7 +31,7 @@ extensions = [
     "tf1_table",
     "inline_code",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "decisions"]
 smartquotes = False  # keep straight quotes in code inside tables
 html_theme = "furo"
 html_title = f"tensorpack_lite {release}"

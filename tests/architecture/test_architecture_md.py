@@ -22,6 +22,14 @@ def text(root) -> str:
     return (root / "ARCHITECTURE.md").read_text(encoding="utf-8")
 
 
+@pytest.fixture(scope="module")
+def decisions(root) -> dict:
+    """The texts of docs/decisions/, by the names of the files."""
+    return {
+        file.name: file.read_text(encoding="utf-8") for file in (root / "docs" / "decisions").glob("*.md")
+    }
+
+
 def defined(syntax, dotted: str) -> bool:
     """Return whether a file defines `Class.method`, a function or a name."""
     body = syntax.body
@@ -41,13 +49,25 @@ def defined(syntax, dotted: str) -> bool:
 
 
 def test_it_is_short(text):
-    """The page has fewer than 260 lines."""
-    assert len(text.splitlines()) < 260
+    """The page has at most 1,900 words: five to eight minutes."""
+    assert len(text.split()) <= 1900
 
 
-def test_its_symbols_exist(text, source, root):
-    """Each `path.py::Symbol` of the page exists."""
-    named = re.findall(r"`([\w/]+\.py)::([\w.]+)`", text)
+def test_each_decision_answers_a_question(text, decisions):
+    """Each decision has a question, an answer, a reason and what was rejected, and the page links it."""
+    short = {
+        name: decision
+        for name, decision in decisions.items()
+        if name not in ("ambient-state.md", "addresses.md")
+    }
+    parts = ("**Question.**", "**Answer.**", "**Reason.**", "**Rejected.**")
+    assert [] == [name for name, decision in short.items() if not all(part in decision for part in parts)]
+    assert [] == [name for name in decisions if f"docs/decisions/{name}" not in text]
+
+
+def test_its_symbols_exist(text, decisions, source, root):
+    """Each `path.py::Symbol` of the page and of the decisions exists."""
+    named = re.findall(r"`([\w/]+\.py)::([\w.]+)`", " ".join([text, *decisions.values()]))
     missing = []
     for path, symbol in named:
         file = root / "tensorpack_lite" / path
@@ -108,9 +128,9 @@ def ast_text(node) -> str:
     return getattr(node, "id", "")
 
 
-def test_ambient_state_is_listed(text, source):
+def test_ambient_state_is_listed(decisions, source):
     """The table of ambient state names each file with state beyond a call: objects, weak tables, handlers, the environment."""
-    table = text.split("## Ambient state")[1].split("\n## ")[0]
+    table = decisions["ambient-state.md"]
     missing = [
         f"{module.path}: {', '.join(sorted(set(found)))}"
         for module in source
@@ -120,10 +140,10 @@ def test_ambient_state_is_listed(text, source):
     assert [] == missing
 
 
-def test_addresses_are_listed(text, source):
-    """The page lists each address, a file that only imports names from other files."""
-    missing = [m.path for m in source if m.is_address and f"`{m.path}`" not in text]
-    assert [] == missing, f"Addresses that ARCHITECTURE.md does not list: {', '.join(missing)}"
+def test_addresses_are_listed(decisions, source):
+    """docs/decisions/addresses.md lists each address, a file that only imports names from other files."""
+    missing = [m.path for m in source if m.is_address and f"`{m.path}`" not in decisions["addresses.md"]]
+    assert [] == missing, f"Addresses that docs/decisions/addresses.md does not list: {', '.join(missing)}"
 
 
 def test_addresses_hold_nothing(source):

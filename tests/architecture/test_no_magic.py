@@ -128,7 +128,7 @@ ADVICE = {
     "frame": "pass what the function needs as an argument",
     "star import": "only the facade may do this",
     "class state": "create it in __init__",
-    "module state": "ARCHITECTURE.md lists the ambient state; do not add to it",
+    "module state": "docs/decisions/ambient-state.md lists the ambient state; do not add to it",
     "print": "use utils.logger",
     "input": "ask in a script, not in the library",
     "assert": "raise an error for a user's mistake; the message of an assert contains 'bug'",
