@@ -12,7 +12,6 @@ from ..compat.private import add_control_inputs
 from ..loop.callback import Callback
 from ..tfutils.collection import get_collection_to_run
 from ..tfutils.common import get_op_tensor_name
-from ..utils.arguments import explains_arguments
 from ..utils.checks import check_at_least
 from ..utils.naming import MOVING_SUMMARY_OPS_KEY
 
@@ -62,7 +61,6 @@ class MovingAverageSummary(Callback):
         return self._args
 
 
-@explains_arguments
 def MergeAllSummaries(period: int = 0, run_alone: bool = False, key: str | None = None) -> Callback:  # noqa: N802
     """
     Return a callback that evaluates all summaries and passes them to `trainer.monitors`.

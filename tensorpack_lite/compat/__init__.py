@@ -6,8 +6,7 @@ The differences between TensorFlow 1.15 and the newest TensorFlow.
 **Next:** utils, and every package that uses TensorFlow.
 
 Only this package imports TensorFlow. The rest of the library, and scripts that run on TensorFlow 1 and 2, write
-`from tensorpack_lite.compat import tfv1 as tf`. Importing this package changes nothing in TensorFlow, besides turning off
-its C++ log (`tf_log.py`).
+`from tensorpack_lite.compat import tfv1 as tf`. Importing this package changes nothing in TensorFlow.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from typing import Any
 
 from ._alone import tensorflow_alone
 from ._uncollected import uncollected
-from .tf_log import silence_python_log, silent_cpp_log
+from .tf_log import silence_python_log
 
-with tensorflow_alone(), uncollected(), silent_cpp_log():
+with tensorflow_alone(), uncollected():
     import tensorflow as _tensorflow
 
 __all__ = ["TF_VERSION", "TensorSpec", "ensure_graph_mode", "is_tfv2", "tensorflow", "tfv1"]

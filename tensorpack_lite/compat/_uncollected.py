@@ -10,20 +10,12 @@ from typing import Iterator
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """
-    Context in which no garbage is collected. Later collections leave out all objects that exist at its end (`gc.freeze`).
-
-    Nearly all objects of an import stay as long as the process, but each full collection, also during training, looks at all of
-    them again. If TensorFlow has been imported before, the context changes nothing.
-    """
-    if "tensorflow" in sys.modules:
+    """Context for the import of TensorFlow, in which no garbage is collected. Nothing is different afterwards."""
+    if "tensorflow" in sys.modules or not gc.isenabled():
         yield
         return
-    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.freeze()
-        if was_enabled:
-            gc.enable()
+        gc.enable()

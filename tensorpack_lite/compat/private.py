@@ -1,7 +1,7 @@
 """
 Uses of TensorFlow's private API, each with its reason and the versions it was tested on.
 
-Apart from `cpu_layout.py` and `tf_log.py`, no other module imports from `tensorflow.python` or calls an underscore method of
+Apart from `cpu_layout.py`, no other module imports from `tensorflow.python` or calls an underscore method of
 a TensorFlow object.
 """
 

@@ -23,7 +23,6 @@ from ..train.interface import apply_default_prefetch
 from ..train.multi_gpu import SyncMultiGPUTrainerParameterServer
 from ..train.simple import SimpleTrainer
 from ..train.tower import SingleCostTrainer
-from ..utils.arguments import ExplainsArguments
 from ..utils.errors import type_error
 from ..utils.gpu import get_num_gpu
 from .keras_tower import Function, TowerCost, TowerModel, import_keras, make_losses, make_metrics
@@ -131,7 +130,7 @@ def setup_keras_trainer(
     trainer.setup_graph([*input_signature, *target_signature], input, build, lambda: optimizer)
 
 
-class KerasModel(ExplainsArguments):
+class KerasModel:
     """
     A training with the interface of Keras: `compile`, then `fit`.
 

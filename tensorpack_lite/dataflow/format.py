@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence, Union
 import numpy as np
 
 from ..utils import logger
-from ..utils.arguments import explains_arguments
 from ..utils.checks import check_callable
 from ..utils.errors import DamagedFileError, parsing, type_error
 from ..utils.optional import load_optional
@@ -279,7 +278,6 @@ class SVMLightData(IndexedData):
         return [self.X[index], self.y[index]]
 
 
-@explains_arguments
 def CaffeLMDB(  # noqa: N802 (upstream's name)
     lmdb_path: str, shuffle: bool = True, keys: Keys = None
 ) -> LMDBDataDecoder:

@@ -12,7 +12,6 @@ from copy import copy
 from functools import partial
 from typing import Any, Callable, Hashable, Iterator, Sequence
 
-from ..utils.arguments import explains_arguments
 from ..utils.checks import check_callable, check_pickled, check_type
 from ..utils.errors import DamagedFileError, rebuild_error
 from .base import DataFlow, Datapoint, ProxyDataFlow
@@ -118,7 +117,6 @@ class MapDataComponent(MapData):
         return mapped
 
 
-@explains_arguments
 def SelectComponent(ds: DataFlow, idxs: Sequence[Hashable]) -> MapData:  # noqa: N802 (upstream's name)
     """
     Return a MapData that keeps some components, in a given order.

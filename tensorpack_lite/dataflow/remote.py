@@ -18,7 +18,6 @@ import traceback
 from typing import TYPE_CHECKING, Any, Iterable, Iterator
 
 from ..utils import logger
-from ..utils.arguments import explains_arguments
 from ..utils.checks import check_choice
 from ..utils.concurrency import enable_death_signal
 from ..utils.ordering import DIE
@@ -45,7 +44,6 @@ _LOOK_MS = 1000  # how often a waiting sender checks whether it was refused
 _MAX_BYTES = 1 << 28
 
 
-@explains_arguments
 def send_dataflow_zmq(
     df: DataFlow,
     addr: str,

@@ -15,7 +15,6 @@ from ..compat import tfv1 as tf
 from ..tfutils.gradproc import GradVars
 from ..tfutils.scope_utils import under_name_scope
 from ..utils.argtools import graph_memoized
-from ..utils.arguments import explains_arguments
 from ..utils.checks import check_choice
 
 Grads = List[List[tf.Tensor]]
@@ -49,7 +48,6 @@ def merge_grad_list(
     return [list(zip(grads, variables)) for grads, variables in zip(all_grads, all_vars)]
 
 
-@explains_arguments
 @under_name_scope("AllReduceGrads")
 def allreduce_grads(
     all_grads: Sequence[Sequence[tf.Tensor]],

@@ -15,7 +15,6 @@ from ..tfutils.tower.joint import require_all_towers
 from ..tfutils.varreplace import custom_getter_scope, override_to_local_variable
 from ..utils import logger
 from ..utils.argtools import graph_memoized
-from ..utils.arguments import ExplainsArguments
 from .placement import LeastLoadedDeviceSetter, device_of_gpu
 
 T = TypeVar("T")
@@ -23,7 +22,7 @@ T = TypeVar("T")
 _TOWER_PREFIX = re.compile(r"tower[0-9]+/")
 
 
-class GraphBuilder(ExplainsArguments, ABC):
+class GraphBuilder(ABC):
     """Base class for builders of the training part of a graph."""
 
     @abstractmethod

@@ -7,7 +7,6 @@ from typing import Any, Callable, Sequence
 from ..compat import tensorflow
 from ..compat import tfv1 as tf
 from ..utils import logger
-from ..utils.arguments import ExplainsArguments
 from ..utils.gpu import get_num_gpu
 
 _VARIABLES = ("Variable", "VariableV2", "VarHandleOp")
@@ -30,7 +29,7 @@ def device_of_gpu(number: int) -> str:
     return f"/gpu:{number}" if has_gpu else "/cpu:0"
 
 
-class LeastLoadedDeviceSetter(ExplainsArguments):
+class LeastLoadedDeviceSetter:
     """
     A device function for `tf.device` that spreads variables over several devices.
 

@@ -15,13 +15,12 @@ from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..dataflow.base import LengthUnknownError
 from ..loop.callback import Callback
-from ..utils.arguments import ExplainsArguments
 from ..utils.errors import type_error
 from .flow import InputFlow
 from .reset import ResetInput
 
 
-class InputSource(ExplainsArguments, ABC):
+class InputSource(ABC):
     """
     Base class of everything that provides datapoints as tensors.
 

@@ -7,7 +7,6 @@ from typing import Any, Sequence, TypeVar
 from ..compat import TensorSpec
 from ..compat import tfv1 as tf
 from ..tfutils.placeholder import build_or_reuse_placeholder
-from ..utils.arguments import explains_arguments
 from .base import InputSource, ProxyInputSource
 
 T = TypeVar("T")
@@ -43,7 +42,6 @@ class RemappedInput(ProxyInputSource):
         return get_tensors_inputs(placeholders, super()._get_input_tensors(), self._names)
 
 
-@explains_arguments
 def remap_input_source(input: InputSource, names: Sequence[str]) -> InputSource:
     """
     Let an input provide only some of a model's inputs, in any order. The others become placeholders, which a

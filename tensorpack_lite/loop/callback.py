@@ -28,11 +28,10 @@ from ..compat import tfv1 as tf
 from ..compat.value_names import explain_handles
 from ..tfutils.common import get_op_or_tensor_by_name
 from ..tfutils.tower.mistakes import explain_mistakes
-from ..utils.arguments import ExplainsArguments
 from .trainer import LoopTrainer
 
 
-class Callback(ExplainsArguments):
+class Callback:
     """
     Base class of callbacks. Override the methods with an underscore; each is called at its moment of the training.
 

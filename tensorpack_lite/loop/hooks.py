@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from ..compat import tfv1 as tf
-from ..utils.arguments import ExplainsArguments
 from ..utils.errors import type_error
 from .callback import Callback
 
 
-class CallbackToHook(ExplainsArguments, tf.train.SessionRunHook):
+class CallbackToHook(tf.train.SessionRunHook):
     """
     A `SessionRunHook` that forwards `before_run` and `after_run` to a callback.
 

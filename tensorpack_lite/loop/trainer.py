@@ -11,7 +11,6 @@ from ..compat import tfv1 as tf
 from ..compat.value_names import value_of
 from ..tfutils.common import find_name, get_op_tensor_name
 from ..tfutils.tower.func import TowerFunc
-from ..utils.arguments import ExplainsArguments
 from .extension import Extension, TrainArguments
 from .state import TrainLoop
 
@@ -19,7 +18,7 @@ _T = TypeVar("_T")
 _E = TypeVar("_E", bound=Extension)
 
 
-class LoopTrainer(ExplainsArguments):
+class LoopTrainer:
     """
     Base class of `Trainer` with the attributes and methods that callbacks may use, as `self.trainer`.
 

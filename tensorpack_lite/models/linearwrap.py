@@ -8,11 +8,10 @@ from typing import Any, Callable
 from ..compat import tensorflow
 from ..compat import tfv1 as tf
 from ..utils import logger
-from ..utils.arguments import ExplainsArguments
 from .registry import get_registered_layer
 
 
-class LinearWrap(ExplainsArguments):
+class LinearWrap:
     """
     A tensor with layers as methods; each call returns a new LinearWrap.
 

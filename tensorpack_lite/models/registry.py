@@ -16,14 +16,13 @@ from ..tfutils.model_utils import get_shape_str
 from ..tfutils.precision import in_float32_part, to_float32
 from ..tfutils.tower.mistakes import explain_mistakes, explain_name_clash
 from ..utils import logger
-from ..utils.arguments import explain_argument, explains_arguments
+from ..utils.arguments import explain_argument
 from ..utils.inspection import origin
 from .variables import is_variable
 
 T = TypeVar("T")
 
 
-@explains_arguments
 def layer_register(
     log_shape: bool = False, use_scope: bool | None = True
 ) -> Callable[[Callable[..., T]], Callable[..., T]]:

@@ -11,13 +11,11 @@ from ..tfutils.random import dropout
 from ..tfutils.reads import shared_read
 from ..utils import logger
 from ..utils.argtools import graph_memoized, log_once
-from ..utils.arguments import explains_arguments
 from ..utils.checks import check_fraction
 from .checks import find_training, layer_title, require_tower_context, warn_if_called_twice
 from .registry import layer_register
 
 
-@explains_arguments
 def l2_regularizer(scale: float) -> Callable[[tf.Tensor], tf.Tensor]:
     """
     Return the regularizer: variable -> scale / 2 * sum of squares.
@@ -34,7 +32,6 @@ def l2_regularizer(scale: float) -> Callable[[tf.Tensor], tf.Tensor]:
     return _Regularizer("l2", scale, tf.nn.l2_loss)
 
 
-@explains_arguments
 def l1_regularizer(scale: float) -> Callable[[tf.Tensor], tf.Tensor]:
     """
     Return the regularizer: variable -> scale * sum of absolute values.
@@ -48,7 +45,6 @@ def l1_regularizer(scale: float) -> Callable[[tf.Tensor], tf.Tensor]:
     return _Regularizer("l1", scale, lambda tensor: tf.reduce_sum(tf.abs(tensor)))
 
 
-@explains_arguments
 def regularize_cost(
     regex: str, func: Callable[[tf.Tensor], tf.Tensor], name: str = "regularize_cost"
 ) -> tf.Tensor:
@@ -93,7 +89,6 @@ def regularize_cost(
     return tf.add_n(costs, name=name)
 
 
-@explains_arguments
 def regularize_cost_from_collection(name: str = "regularize_cost") -> tf.Tensor:
     """
     Return the sum of REGULARIZATION_LOSSES, where layers collect the costs of `kernel_regularizer` and

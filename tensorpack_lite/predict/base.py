@@ -13,7 +13,6 @@ from ..compat import tfv1 as tf
 from ..tfutils.common import get_tensors_by_names
 from ..tfutils.feed import FeedConverter
 from ..tfutils.fetches import prepare_run
-from ..utils.arguments import ExplainsArguments
 from ..utils.checks import check_type
 from ..utils.old_names import accepts_old_names
 from .config import PredictConfig
@@ -21,7 +20,7 @@ from .config import PredictConfig
 __all__ = ["AsyncPredictorBase", "OfflinePredictor", "OnlinePredictor", "PredictorBase"]
 
 
-class PredictorBase(ExplainsArguments, ABC):
+class PredictorBase(ABC):
     """
     Interface of predictors: callable with the components of a datapoint.
 

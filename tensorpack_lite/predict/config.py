@@ -16,13 +16,12 @@ from ..tfutils.sessinit import JustCurrentSession, SessionInit
 from ..tfutils.tower.context import PredictTowerContext
 from ..tfutils.tower.func import TowerFunc
 from ..utils import logger
-from ..utils.arguments import ExplainsArguments
 from ..utils.checks import check_callable, check_type
 from ..utils.errors import type_error
 from ..utils.old_names import old_arguments
 
 
-class PredictConfig(ExplainsArguments):
+class PredictConfig:
     """
     Configuration of a predictor.
 

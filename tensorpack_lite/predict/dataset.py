@@ -10,7 +10,6 @@ from typing import Any, Iterator, TypeVar
 
 from ..dataflow.base import DataFlow, length_or_none
 from ..dataflow.raw import how_to_wrap
-from ..utils.arguments import ExplainsArguments
 from ..utils.checks import check_at_least, check_type
 from ..utils.concurrency import enable_death_signal, ensure_proc_terminate, start_proc_mask_signal
 from ..utils.errors import rebuild_error
@@ -23,7 +22,7 @@ from .config import PredictConfig
 T = TypeVar("T")
 
 
-class DatasetPredictorBase(ExplainsArguments, ABC):
+class DatasetPredictorBase(ABC):
     """
     Interface of predictors that predict all datapoints of a DataFlow.
 

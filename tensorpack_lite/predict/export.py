@@ -10,7 +10,6 @@ from typing import Any, Iterator, Sequence
 from ..compat import private
 from ..compat import tfv1 as tf
 from ..utils import logger
-from ..utils.arguments import ExplainsArguments
 from ..utils.checks import check_type
 from ..utils.errors import type_error
 from ..utils.old_names import accepts_old_names
@@ -22,7 +21,7 @@ __all__ = ["ModelExporter"]
 _DEFAULT_SIGNATURE, _OLD_SIGNATURE = "serving_default", "prediction_pipeline"
 
 
-class ModelExporter(ExplainsArguments):
+class ModelExporter:
     """
     Exporter of a model to files that TensorFlow serves without this library.
 

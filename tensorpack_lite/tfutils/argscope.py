@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterator, Sequence, TypeVar
 
 from ..compat.replacement import replace
 from ..utils import logger
-from ..utils.arguments import describe_unknown, explains_arguments
+from ..utils.arguments import describe_unknown
 from ..utils.checks import check_callable, check_type
 from .model_utils import get_shape_str
 from .tower.context import get_current_tower_context
@@ -32,7 +32,6 @@ class _OpenScopes(threading.local):
 _stack = _OpenScopes()
 
 
-@explains_arguments
 @contextmanager
 def argscope(layers: Callable[..., object] | list[Callable[..., object]], **kwargs: object) -> Iterator[None]:
     """
@@ -99,7 +98,6 @@ def get_arg_scope() -> defaultdict:
     return _stack.scopes[-1] if _stack.scopes else defaultdict(dict)
 
 
-@explains_arguments
 def enable_argscope_for_function(func: Callable[..., T], log_shape: bool = True) -> Callable[..., T]:
     """
     Make a function support `argscope`, under its `__name__`.
@@ -137,7 +135,6 @@ def enable_argscope_for_function(func: Callable[..., T], log_shape: bool = True)
     return wrapper
 
 
-@explains_arguments
 def enable_argscope_for_module(module: ModuleType, log_shape: bool = True) -> None:
     """
     Make all plain functions of a module support `argscope`, by replacing them in the module.

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ContextManager, Sequence
 from ..compat import TF_VERSION, ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..compat.value_names import value_of
-from ..utils.arguments import explains_arguments
 from ..utils.old_names import old_name_finder, old_star_names
 from .environment import collect_env_info
 
@@ -38,7 +37,6 @@ def get_tf_version_tuple() -> tuple[int, int]:
     return TF_VERSION
 
 
-@explains_arguments
 def get_default_sess_config(mem_fraction: float = 0.99) -> tf.ConfigProto:
     """
     Return the default session configuration of trainers and predictors.

@@ -10,7 +10,6 @@ from typing import Callable, List, Sequence, Tuple
 from ..compat import tfv1 as tf
 from ..utils import logger
 from ..utils.argtools import graph_memoized
-from ..utils.arguments import ExplainsArguments
 from ..utils.checks import check_positive, check_type
 from ..utils.errors import type_error
 from .summary import add_moving_summary
@@ -33,7 +32,7 @@ GradVars = List[Tuple[tf.Tensor, tf.Variable]]
 _OTHER_TOWER = re.compile(r"^tower[0-9]+/")
 
 
-class GradientProcessor(ExplainsArguments, metaclass=ABCMeta):
+class GradientProcessor(metaclass=ABCMeta):
     """
     Base class of processors, which change gradients before they are applied; see `optimizer.apply_grad_processors`.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Callable, Sequence
 
 from ..compat import tfv1 as tf
-from ..utils.arguments import explains_arguments
 from ..utils.checks import check_at_least, check_positive, check_type
 from ..utils.errors import type_error
 from .accumulation import AccumGradOptimizer
@@ -36,7 +35,6 @@ __all__ = [
 ]
 
 
-@explains_arguments
 def apply_grad_processors(opt: tf.train.Optimizer, gradprocs: Sequence[GradientProcessor]) -> ProxyOptimizer:
     """
     Return an optimizer that processes gradients before it applies them.
@@ -83,7 +81,6 @@ class _ProcessingOptimizer(ProxyOptimizer):
         return super().apply_gradients(self.process(list(grads_and_vars)), global_step, name)
 
 
-@explains_arguments
 def clip_by_global_norm(opt: tf.train.Optimizer, norm: float) -> ProxyOptimizer:
     """
     Return an optimizer that scales down all gradients by a common factor if their joint L2 norm is above `norm`.
@@ -101,7 +98,6 @@ def clip_by_global_norm(opt: tf.train.Optimizer, norm: float) -> ProxyOptimizer:
     return apply_grad_processors(opt, [GlobalNormClip(norm)])
 
 
-@explains_arguments
 def clip_by_norm(opt: tf.train.Optimizer, norm: float) -> ProxyOptimizer:
     """Return an optimizer that scales down the gradient of each variable whose L2 norm is above `norm`, which is > 0."""
     limit = float(check_positive("clip_by_norm: norm", norm))
@@ -109,7 +105,6 @@ def clip_by_norm(opt: tf.train.Optimizer, norm: float) -> ProxyOptimizer:
     return apply_grad_processors(opt, [clip])
 
 
-@explains_arguments
 def clip_by_value(opt: tf.train.Optimizer, limit: float) -> ProxyOptimizer:
     """Return an optimizer that limits each element of a gradient to -limit .. limit, with `limit` > 0."""
     limit = float(check_positive("clip_by_value: limit", limit))
@@ -117,7 +112,6 @@ def clip_by_value(opt: tf.train.Optimizer, limit: float) -> ProxyOptimizer:
     return apply_grad_processors(opt, [clip])
 
 
-@explains_arguments
 def accumulate_gradients(opt: tf.train.Optimizer, steps: int) -> ProxyOptimizer:
     """
     Return an optimizer that applies the mean of the gradients of several steps, as one step with a larger batch would.
@@ -138,7 +132,6 @@ def accumulate_gradients(opt: tf.train.Optimizer, steps: int) -> ProxyOptimizer:
     )
 
 
-@explains_arguments
 def split_processors(opt: tf.train.Optimizer) -> tuple[Callable[[GradVars], GradVars], tf.train.Optimizer]:
     """
     Separate an optimizer from the gradient processors around it, for a trainer that applies gradients in parts.
@@ -156,7 +149,6 @@ def split_processors(opt: tf.train.Optimizer) -> tuple[Callable[[GradVars], Grad
     return lambda grads: process_rest(opt.process(grads)), inner
 
 
-@explains_arguments
 def wrap_inside_processors(
     opt: tf.train.Optimizer, wrap: Callable[[tf.train.Optimizer], tf.train.Optimizer]
 ) -> tf.train.Optimizer:

@@ -25,7 +25,6 @@ from ..compat import TF_VERSION, ensure_graph_mode, tensorflow
 from ..compat import tfv1 as tf
 from ..utils import logger
 from ..utils.argtools import graph_memoized
-from ..utils.arguments import explains_arguments
 from ..utils.checks import check_choice
 from .loss_scale import scale_loss
 from .reads import shared_read
@@ -66,7 +65,6 @@ def check_precision(who: str, precision: str) -> str:
     return precision
 
 
-@explains_arguments
 @contextmanager
 def precision_scope(precision: str) -> Iterator[None]:
     """
@@ -101,7 +99,6 @@ def precision_scope(precision: str) -> Iterator[None]:
         _current.dtype = outer
 
 
-@explains_arguments
 def with_precision(
     precision: str, get_cost_fn: Callable[..., tf.Tensor], get_opt_fn: Callable[[], tf.train.Optimizer]
 ) -> tuple[Callable[..., tf.Tensor], Callable[[], tf.train.Optimizer]]:

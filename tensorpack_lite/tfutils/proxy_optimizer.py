@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from ..compat import tfv1 as tf
-from ..utils.arguments import ExplainsArguments
 from ..utils.errors import type_error
 from .gradproc import FilterNoneGrad, GradVars
 
 
-class ProxyOptimizer(ExplainsArguments, tf.train.Optimizer):
+class ProxyOptimizer(tf.train.Optimizer):
     """
     Base class of optimizer wrappers. It forwards every method to the wrapped optimizer.
 

@@ -16,11 +16,9 @@ from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..compat.private import inside_control_flow
 from ..utils import logger
-from ..utils.arguments import explains_arguments
 from .gradient_override import with_gradient
 
 
-@explains_arguments
 def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
     """
     Wrap a part of a model so that its activations are not kept for the gradients, but computed again.

@@ -10,7 +10,6 @@ import numpy as np
 
 from ..compat import tfv1 as tf
 from ..utils import logger
-from ..utils.arguments import ExplainsArguments, explains_arguments
 from ..utils.checks import check_choice, check_type
 from ..utils.old_names import old_name_finder, old_star_names
 from ..utils.redirection import find_redirected
@@ -48,7 +47,7 @@ if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
     __all__ += old_star_names(__name__)
 
 
-class SessionInit(ExplainsArguments):
+class SessionInit:
     """
     Base class of objects that set variables of a session. Initialization has two phases; a subclass defines
     one or both.
@@ -316,7 +315,6 @@ class DictRestore(SessionInit):
         update.update({name: values[name] for name in common})
 
 
-@explains_arguments
 def SmartInit(  # noqa: N802
     obj: object, *, ignore_mismatch: bool = False, checkpoint: str = "latest"
 ) -> SessionInit:

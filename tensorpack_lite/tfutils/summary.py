@@ -11,7 +11,6 @@ from ..compat import tensorflow
 from ..compat import tfv1 as tf
 from ..compat.private import inside_xla
 from ..utils import logger
-from ..utils.arguments import explains_arguments
 from ..utils.checks import check_choice, check_fraction
 from ..utils.errors import type_error
 from ..utils.naming import MOVING_AVERAGES_KEY, MOVING_SUMMARY_OPS_KEY
@@ -44,7 +43,6 @@ _UPDATE, _ADD, _APPLY = "_EMA_update", "add_sample", "_EMA_apply"  # parts of na
 _DEFAULT_ACTIVATION_TYPES = ("sparsity", "rms", "histogram")
 
 
-@explains_arguments
 def add_moving_summary(
     *scalars: Any,
     decay: float = 0.95,
@@ -118,7 +116,6 @@ def accumulate_op(average: tf.Tensor) -> tf.Operation:
     return average.graph.get_operation_by_name(f"{prefix}{_UPDATE}/{_ADD}")
 
 
-@explains_arguments
 def add_tensor_summary(
     x: tf.Tensor,
     types: Sequence[str],
@@ -159,7 +156,6 @@ def add_tensor_summary(
             tf.summary.scalar(f"{name}-rms", rms(x, name=f"{name}-rms-value"), collections=collections)
 
 
-@explains_arguments
 def add_activation_summary(
     x: tf.Tensor,
     types: Sequence[str] | None = None,
@@ -181,7 +177,6 @@ def add_activation_summary(
         add_tensor_summary(x, _DEFAULT_ACTIVATION_TYPES if types is None else types, name, collections)
 
 
-@explains_arguments
 def add_param_summary(
     *summary_lists: tuple[str, Sequence[str]], collections: Sequence[str] | None = None
 ) -> None:
@@ -222,7 +217,6 @@ def add_param_summary(
                 add_tensor_summary(read_before_update(var), kinds, name=var.op.name, collections=collections)
 
 
-@explains_arguments
 def create_scalar_summary(name: str, v: float) -> tf.Summary:
     """
     Return a `tf.Summary` protobuf of a number, without using a graph.
@@ -236,7 +230,6 @@ def create_scalar_summary(name: str, v: float) -> tf.Summary:
     return summary
 
 
-@explains_arguments
 def create_image_summary(name: str, val: np.ndarray) -> tf.Summary:
     """
     Return a `tf.Summary` protobuf of PNG images, without using a graph.
@@ -263,7 +256,6 @@ def create_image_summary(name: str, val: np.ndarray) -> tf.Summary:
     return summary
 
 
-@explains_arguments
 def has_scalar_summary(x: tf.Tensor) -> bool:
     """Return whether `add_moving_summary` or `tf.summary.scalar` was called on a scalar tensor."""
     average = f"EMA/{_TOWER_PREFIX.sub('', x.op.name)}"

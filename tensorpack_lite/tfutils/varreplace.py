@@ -8,12 +8,10 @@ from typing import Any, Callable, ContextManager, Iterator
 from ..compat import ensure_graph_mode, tensorflow
 from ..compat import tfv1 as tf
 from ..utils import logger
-from ..utils.arguments import explains_arguments
 
 __all__ = ["custom_getter_scope", "freeze_variables", "override_to_local_variable", "remap_variables"]
 
 
-@explains_arguments
 @contextmanager
 def custom_getter_scope(custom_getter: Callable[..., tf.Tensor]) -> Iterator[None]:
     """
@@ -30,7 +28,6 @@ def custom_getter_scope(custom_getter: Callable[..., tf.Tensor]) -> Iterator[Non
         yield
 
 
-@explains_arguments
 def remap_variables(fn: Callable[[tf.Variable], tf.Tensor]) -> ContextManager[None]:
     """
     Pass each result of `tf.get_variable` through a function inside the context.
@@ -49,7 +46,6 @@ def remap_variables(fn: Callable[[tf.Variable], tf.Tensor]) -> ContextManager[No
     return custom_getter_scope(custom_getter)
 
 
-@explains_arguments
 def freeze_variables(stop_gradient: bool = True, skip_collection: bool = False) -> ContextManager[None]:
     """
     Exclude variables that are created or reused inside the context from training.
@@ -82,7 +78,6 @@ def freeze_variables(stop_gradient: bool = True, skip_collection: bool = False) 
     return custom_getter_scope(custom_getter)
 
 
-@explains_arguments
 def override_to_local_variable(enable: bool = True) -> ContextManager[None]:
     """
     Put variables that are created inside the context into LOCAL_VARIABLES instead of GLOBAL_VARIABLES.

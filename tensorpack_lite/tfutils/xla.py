@@ -7,12 +7,10 @@ from typing import Any, Callable, ContextManager, TypeVar
 
 from ..compat import ensure_graph_mode, tensorflow
 from ..compat import tfv1 as tf
-from ..utils.arguments import explains_arguments
 
 T = TypeVar("T")
 
 
-@explains_arguments
 def with_xla(function: Callable[..., T]) -> Callable[..., T]:
     """
     Let XLA compile what a function builds, and its gradients.

@@ -15,7 +15,6 @@ from ..tfutils.precision import with_precision
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.xla import keep_for_xla, with_xla
 from ..utils import logger
-from ..utils.arguments import explains_arguments
 from ..utils.errors import type_error
 from ..utils.uncaught import EndsBriefly
 from .base import Trainer
@@ -26,7 +25,6 @@ from .simple import SimpleTrainer
 from .tower import SingleCostTrainer
 
 
-@explains_arguments
 def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) -> None:
     """
     Train with a SingleCostTrainer.

@@ -20,7 +20,6 @@ from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import SessionInit
 from ..tfutils.tower.handle import TowerTensorHandles
 from ..utils import logger
-from ..utils.arguments import explains_arguments
 from ..utils.errors import type_error
 from ..utils.gpu import get_num_gpu
 from ..utils.inspection import call_within, static_attribute
@@ -126,7 +125,6 @@ class SyncMultiGPUTrainerParameterServer(_MultiGPUTrainer):
         self._builder = SyncMultiGPUParameterServerBuilder(self.devices, ps_device)
 
 
-@explains_arguments
 def SyncMultiGPUTrainer(gpus: int | Sequence[int]) -> SyncMultiGPUTrainerParameterServer:  # noqa: N802
     """
     Return a trainer for any number of GPUs: a `SyncMultiGPUTrainerParameterServer` with its variables on the CPU.

@@ -1,17 +1,13 @@
-"""Errors about misspelt arguments, with the name that was probably meant."""
+"""Errors about misspelt arguments of layers, with the name that was probably meant."""
 
 from __future__ import annotations
 
 import difflib
-import functools
 import inspect
 import re
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator, Mapping, Sequence, TypeVar
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-_PACKAGE = f"{__name__.split('.')[0]}."
 _UNKNOWN = re.compile(r"got an unexpected keyword argument '(\w+)'")
 
 
@@ -42,45 +38,6 @@ def explain_argument(func: Callable[..., Any], given: Mapping[str, Any], left_ou
         if message is None:
             raise
         raise TypeError(message) from None
-
-
-class ExplainsArguments:
-    """
-    Base class for classes of this library whose constructors name the argument that was probably meant.
-
-    Note: the constructors of users' classes are left alone.
-    """
-
-    def __init_subclass__(cls, **kwargs: object) -> None:
-        super().__init_subclass__(**kwargs)
-        if "__init__" in vars(cls) and cls.__module__.startswith(_PACKAGE):
-            init = _explained(vars(cls)["__init__"], 1)
-            setattr(cls, "__init__", init)  # noqa: B010 (jedi reads an assignment as the constructor)
-
-
-def explains_arguments(func: F) -> F:
-    """
-    Decorator for a public function: name the argument that was probably meant, if there is none of a given name.
-
-    Example:
-        >>> @explains_arguments
-        ... def save(path, max_to_keep=10): ...
-    """
-    return _explained(func, 0)
-
-
-def _explained(func: Callable[..., Any], left_out: int) -> Any:
-    @functools.wraps(func)
-    def explained(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return func(*args, **kwargs)
-        except TypeError as error:
-            message = _explain(func, kwargs, left_out, str(error))
-            if message is None:
-                raise
-            raise TypeError(message) from None
-
-    return explained
 
 
 def _explain(func: Callable[..., Any], given: Mapping[str, Any], left_out: int, error: str) -> str | None:

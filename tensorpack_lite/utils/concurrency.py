@@ -22,7 +22,6 @@ from typing import Any, Callable, Iterator, Sequence, Union
 
 from . import logger
 from .argtools import log_once
-from .arguments import ExplainsArguments
 from .checks import check_type
 from .ordering import DIE as DIE
 from .ordering import OrderedContainer as OrderedContainer
@@ -44,7 +43,7 @@ _TERMINATE_SECONDS = 5
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-class StoppableThread(ExplainsArguments, threading.Thread):
+class StoppableThread(threading.Thread):
     """
     A thread with a cooperative stop flag.
 
@@ -153,7 +152,7 @@ class LoopThread(StoppableThread):
         self._may_run.set()
 
 
-class ShareSessionThread(ExplainsArguments, threading.Thread):
+class ShareSessionThread(threading.Thread):
     """
     A thread that runs in the TensorFlow session that is the default when the thread is started.
 

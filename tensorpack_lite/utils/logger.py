@@ -17,7 +17,6 @@ import sys
 from contextlib import contextmanager
 from typing import Any, Iterator
 
-from .arguments import explains_arguments
 from .log_lines import QUIET_VARIABLE, LineFormatter, StdoutHandler
 from .old_names import find_old_name
 from .own_rank import GivenRank, find_given_rank
@@ -137,7 +136,6 @@ setLevel = _logger.setLevel  # noqa: N816 (logging's name)
 addFilter = _logger.addFilter  # noqa: N816
 
 
-@explains_arguments
 def set_quiet(quiet: bool = True) -> None:
     """
     Show only warnings, errors and one line for each epoch of a training. Progress bars on a terminal stay.
@@ -169,7 +167,6 @@ def is_quiet() -> bool:
     return value == "quiet" if _stdout.is_quiet is None else _stdout.is_quiet
 
 
-@explains_arguments
 def set_logger_dir(dirname: str, action: str | None = None) -> None:
     """
     Set the directory for the log file and, by default, for all other files of a training.
@@ -208,7 +205,6 @@ def set_logger_dir(dirname: str, action: str | None = None) -> None:
     info("Argv: " + hide_secrets(" ".join(sys.argv)))
 
 
-@explains_arguments
 def auto_set_dir(action: str | None = None, name: str | None = None) -> None:
     """
     Set `train_log/<name of the main script>[:<name>]` in the working directory as the logger's directory.
@@ -240,7 +236,6 @@ def get_log_file() -> str | None:
     return _directory.file
 
 
-@explains_arguments
 def lock_dir(wait: float = 75.0) -> None:
     """
     Lock the logger's directory for a training of this process.

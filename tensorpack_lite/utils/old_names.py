@@ -20,7 +20,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Callable, Mapping, TypeVar
 
-from .arguments import ExplainsArguments, explain_argument
+from .arguments import explain_argument
 from .old_names_table import OLD_MODULES, OLD_NAMES, Old
 from .unsupported import Unsupported, unsupported_spec
 
@@ -147,7 +147,7 @@ def old_arguments(**names: str) -> Callable[[F], F]:
     return decorate
 
 
-class HasOldInterface(ExplainsArguments):
+class HasOldInterface:
     """
     Base class for classes whose objects have the interface of tensorpack before 2018, if old names are accepted.
 

@@ -23,13 +23,10 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Callable, Iterator, List, NamedTuple, Tuple, Union
 
-from .arguments import explains_arguments
-
 if TYPE_CHECKING:
     import numpy as np
 
 
-@explains_arguments
 def get_rng(obj: object = None) -> np.random.RandomState:
     """
     Return a new random generator.
@@ -132,7 +129,6 @@ def provide_generators(provide: Callable[[], np.random.RandomState] | None) -> N
     _stream.provide = provide
 
 
-@explains_arguments
 def fix_rng_seed(seed: int) -> None:
     """
     Make the following streams of `get_rng` reproducible.

@@ -6,13 +6,12 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from .arguments import ExplainsArguments
 from .checks import check_at_least
 
 __all__ = ["Accuracy", "BinaryStatistics", "OnlineMoments", "RatioCounter", "StatCounter"]
 
 
-class StatCounter(ExplainsArguments):
+class StatCounter:
     """
     Counter of numbers, with their sum, average, minimum and maximum.
 
@@ -72,7 +71,7 @@ class StatCounter(ExplainsArguments):
         return self._values
 
 
-class RatioCounter(ExplainsArguments):
+class RatioCounter:
     """Ratio of two counts."""
 
     def __init__(self) -> None:
@@ -119,7 +118,7 @@ class Accuracy(RatioCounter):
         return self.ratio
 
 
-class BinaryStatistics(ExplainsArguments):
+class BinaryStatistics:
     """Precision and recall of binary predictions."""
 
     def __init__(self) -> None:
@@ -184,7 +183,7 @@ class BinaryStatistics(ExplainsArguments):
         return 1 - self.recall if self.nr_pos else 0
 
 
-class OnlineMoments(ExplainsArguments):
+class OnlineMoments:
     """
     Mean and variance of numbers, without storing them.
 

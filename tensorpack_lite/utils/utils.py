@@ -11,7 +11,6 @@ from importlib.util import find_spec
 from typing import IO, TYPE_CHECKING, Any, Iterator
 
 from . import logger
-from .arguments import explains_arguments
 from .random_streams import fix_rng_seed, get_rng
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ _BAR_FORMAT = "{l_bar}{bar}|{n_fmt}/{total_fmt}[{elapsed}<{remaining},{rate_noin
 _UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
 
 
-@explains_arguments
 def humanize_time_delta(sec: float) -> str:
     """
     Return a duration in words.
@@ -59,7 +57,6 @@ def humanize_time_delta(sec: float) -> str:
     return " ".join(parts)
 
 
-@explains_arguments
 @contextmanager
 def change_env(name: str, val: str | None) -> Iterator[None]:
     """

@@ -145,6 +145,21 @@ print(json.dumps([x == y for x, y in zip(before, after)]))
 
 
 @pytest.mark.slow
+def test_importing_leaves_the_process_alone():
+    """If the library imports TensorFlow, environment, garbage collector and stderr are as before, and TensorFlow's messages are shown."""
+    code = """
+import gc, json, os
+def state():
+    return dict(os.environ), gc.isenabled(), getattr(gc, "get_freeze_count", int)(), os.fstat(2)
+before = state()
+from tensorpack_lite import *
+tfv1
+print(json.dumps(before == state()))
+"""
+    assert fresh_python(code) is True
+
+
+@pytest.mark.slow
 def test_optional_packages_are_not_needed():
     """The library imports where all optional packages are missing. TensorFlow itself imports Keras lazily."""
     code = """

@@ -56,7 +56,6 @@ OPTIONAL = {
 
 # Imports inside functions that are allowed besides those of optional packages, with the reason.
 INSIDE_A_FUNCTION = {
-    ("compat/tf_log.py", "tensorflow"): "it is imported before TensorFlow, whose log it turns off",
     (
         "utils/concurrency.py",
         "tensorpack_lite.compat",

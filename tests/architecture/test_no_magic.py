@@ -34,11 +34,6 @@ ALLOWED = {
         "setattr",
     ): "`state_attributes` names the attributes to restore",
     (
-        "utils/arguments.py",
-        "setattr",
-        "setattr",
-    ): "the constructors of the library's classes name the argument that was probably meant; set once, for each class",
-    (
         "models/registry.py",
         "foreign attribute",
         "layer.__signature__",

@@ -64,21 +64,15 @@ def lines_of(first="", level="0", second="", **variables):
 @pytest.mark.slow
 class TestProcess:
     def test_the_default(self):
-        """Nothing of TensorFlow but errors of its Python part is shown, and the environment is as before."""
-        assert [f"ERROR:tensorflow:{ERROR}"] == lines_of().splitlines()
-
-    def test_the_level_of_the_user(self):
-        """With TF_CPP_MIN_LOG_LEVEL, TensorFlow shows what the user wants."""
-        lines = lines_of(TF_CPP_MIN_LOG_LEVEL="0")
+        """Of the Python part of TensorFlow, only errors are shown. Its C++ part shows all that it would without the library."""
+        lines = lines_of()
+        assert f"ERROR:tensorflow:{ERROR}" in lines
         assert CPP in lines
         assert WARNING not in lines
 
-    @pytest.mark.parametrize("level", ["1", "2", "3"])
-    def test_no_information_for_a_user_who_wants_none(self, level):
-        """With a level from 1 on, nothing is shown that is only information, not even the message about oneDNN that ignores the level."""
-        lines = lines_of(TF_CPP_MIN_LOG_LEVEL=level)
-        assert "oneDNN" not in lines
-        assert "InitializeLog" not in lines
+    def test_the_level_of_the_user(self):
+        """With TF_CPP_MIN_LOG_LEVEL, the C++ part shows what the user wants."""
+        assert CPP not in lines_of(TF_CPP_MIN_LOG_LEVEL="3")
 
     @pytest.mark.parametrize("when", ["before", "after"])
     @pytest.mark.any_tensorflow
@@ -87,7 +81,6 @@ class TestProcess:
         code = "logging.getLogger('tensorflow').setLevel('INFO')"
         lines = lines_of(first=code, level="20") if when == "before" else lines_of(second=code)
         assert WARNING in lines
-        assert CPP not in lines
 
 
 @pytest.fixture

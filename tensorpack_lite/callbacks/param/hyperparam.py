@@ -9,10 +9,9 @@ import numpy as np
 
 from ...compat import tfv1 as tf
 from ...tfutils.common import get_op_tensor_name
-from ...utils.arguments import ExplainsArguments
 
 
-class HyperParam(ExplainsArguments, metaclass=ABCMeta):
+class HyperParam(metaclass=ABCMeta):
     """
     Base class of hyper-parameters.
     """

@@ -7,7 +7,6 @@ import os
 import numpy as np
 
 from ...utils.argtools import shape2d
-from ...utils.arguments import ExplainsArguments
 from ...utils.checks import check_choice
 from ...utils.errors import DamagedFileError, parsing
 from ...utils.fs import get_dataset_path
@@ -20,7 +19,7 @@ _ORIGIN = Origin(  # without a published checksum; each file is checked when it 
 )
 
 
-class ILSVRCMeta(ExplainsArguments):
+class ILSVRCMeta:
     """
     The metadata of ILSVRC12, from the archive `caffe_ilsvrc12.tar.gz`.
 

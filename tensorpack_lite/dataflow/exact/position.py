@@ -5,11 +5,10 @@ from __future__ import annotations
 import copy
 from typing import Any, Sequence
 
-from ...utils.arguments import ExplainsArguments
 from .recording import Recording, ResumeReport, State
 
 
-class HasPosition(ExplainsArguments):
+class HasPosition:
     """
     The methods of a DataFlow that save and restore its position.
 

@@ -6,10 +6,9 @@ import inspect
 from typing import Any, Iterator
 
 from ...utils.argtools import log_once
-from ...utils.arguments import ExplainsArguments
 
 
-class Described(ExplainsArguments):
+class Described:
     """
     Base class of objects whose repr is the call that builds them, from attributes named like the constructor's arguments.
 

@@ -7,14 +7,13 @@ from typing import Sequence
 
 import numpy as np
 
-from ...utils.arguments import ExplainsArguments
 from ...utils.errors import type_error
 from ._check import check_size
 from .base import ImageAugmentor, ImageLike
 from .transform_base import BaseTransform, TransformFactory
 
 
-class BackgroundFiller(ExplainsArguments):
+class BackgroundFiller:
     """Base class of background fillers. Subclasses define `_fill(background_shape, img)`."""
 
     def fill(self, background_shape: tuple[int, int], img: np.ndarray) -> np.ndarray:

@@ -10,7 +10,6 @@ from typing import Any
 from ...compat import ensure_graph_mode
 from ...compat import tfv1 as tf
 from ...compat.old_methods import give_old_methods
-from ...utils.arguments import explains_arguments
 from ...utils.naming import MOVING_SUMMARY_OPS_KEY
 from ..collection import CollectionGuard
 from .tower_ranks import TowerRanks
@@ -215,7 +214,6 @@ class PredictTowerContext(BaseTowerContext):
         self._frozen_collections = [tf.GraphKeys.SUMMARIES, MOVING_SUMMARY_OPS_KEY, tf.GraphKeys.UPDATE_OPS]
 
 
-@explains_arguments
 def TowerContext(tower_name: str, is_training: bool, vs_name: str = "") -> BaseTowerContext:  # noqa: N802
     """
     Function: returns a context in which a tower function can be called.

@@ -16,14 +16,12 @@ from ...tfutils.exact.state import ExactResume, begin_exact
 from ...tfutils.random import determinism_switches, find_stateful_random_ops
 from ...tfutils.sessinit import SessionInit
 from ...utils import logger
-from ...utils.arguments import explains_arguments
 
 _PACKAGE = __name__.split(".")[0]
 _MAX_NAMES = 3
 _DOCS = "docs/save_resume.md"
 
 
-@explains_arguments
 def begin_exact_resume(
     session_init: SessionInit | None = None, mode: bool | str = True, trainer: LoopTrainer | None = None
 ) -> None:
