@@ -29,7 +29,7 @@ _TENSORFLOW_NAMES = {
     "BatchQueueInput", "BatchRenorm", "BinaryClassificationStats", "BytePSTrainer", "CSVWriter",
     "Callback", "CallbackFactory", "CallbackToHook", "Callbacks", "ChainInit", "CheckNumerics",
     "CheckReplicas", "ClassificationError", "CollectiveTrainer", "CometMLMonitor", "ConcatWith", "Conv2D",
-    "Conv2DTranspose", "DEFAULT_CALLBACKS", "DEFAULT_MONITORS", "DataParallelInferenceRunner",
+    "Conv2DTranspose", "DEFAULT_CALLBACKS", "DEFAULT_EXTENSIONS", "DEFAULT_MONITORS", "DataParallelInferenceRunner",
     "DataParallelOfflinePredictor", "DatasetPredictorBase", "Deconv2D", "DictRestore",
     "DistributedTrainerParameterServer", "DistributedTrainerReplicated", "Dropout", "DummyConstantInput",
     "DumpParamAsImage", "DumpTensor", "DumpTensorAsImage", "DumpTensors", "EMAWeights", "EarlyStopping",

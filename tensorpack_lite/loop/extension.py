@@ -14,14 +14,14 @@ The interface of extensions: parts of a training with moments that callbacks do 
 
 The contexts are entered in the order of `trainer.extensions`, and left in the opposite order.
 
-A new moment also needs its call in train/base.py or train/state.py, a forwarding method in `Rehearsal` of diagnostics/rehearsal, and a
+A new moment also needs its call in train/trainer.py, a forwarding method in `Rehearsal` of diagnostics/rehearsal, and a
 row in docs/extensions.md.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager, nullcontext
-from typing import Any, ContextManager, Iterator, NamedTuple, Sequence
+from typing import Any, ContextManager, Iterator, Mapping, NamedTuple, Sequence
 
 from ..compat import tfv1 as tf
 from ..tfutils.sessinit import SessionInit
@@ -120,6 +120,25 @@ def check_extensions(extensions: Sequence[object]) -> None:
                 f"Trainer.extensions: the state_name '{one.state_name}' of {type(one).__name__} is taken. Give it another one."
             )
         names.append(one.state_name)
+
+
+def replace_extensions(extensions: list[Extension], replacements: Sequence[Extension]) -> None:
+    """Put each replacement in the place of the extension of the same class. One whose class is not in the list is skipped."""
+    by_class = {type(extension): extension for extension in replacements}
+    extensions[:] = [by_class.get(type(extension), extension) for extension in extensions]
+
+
+def states_of(extensions: Sequence[Extension], trainer: Any) -> dict[str, Any]:
+    """Return the states of extensions that have one, by their `state_name`."""
+    states = {extension.state_name: extension.state_dict(trainer) for extension in extensions}
+    return {name: state for name, state in states.items() if state is not None}
+
+
+def load_states(extensions: Sequence[Extension], trainer: Any, states: Mapping[str, Any]) -> None:
+    """Let each extension continue with its state, if there is one."""
+    for extension in extensions:
+        if extension.state_name in states:
+            extension.load_state_dict(trainer, states[extension.state_name])
 
 
 @contextmanager

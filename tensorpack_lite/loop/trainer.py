@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Callable, Sequence, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Sequence, TypeVar
 
 import numpy as np
 
 from ..compat import tfv1 as tf
-from ..compat.value_names import value_of
-from ..tfutils.common import find_name, get_op_tensor_name
 from ..tfutils.tower.func import TowerFunc
 from .extension import Extension, TrainArguments
 from .state import TrainLoop
+
+if TYPE_CHECKING:
+    from typing import Protocol
+else:
+    Protocol = object  # Python 3.7 has none
 
 _T = TypeVar("_T")
 _E = TypeVar("_E", bound=Extension)
 
 
-class LoopTrainer:
+class LoopTrainer(Protocol):
     """
-    Base class of `Trainer` with the attributes and methods that callbacks may use, as `self.trainer`.
+    Interface of a `Trainer` for callbacks, which use it as `self.trainer`.
 
-    The loop itself, and the methods that set it up, are in `Trainer`.
+    It is for readers and type checkers only: a trainer does not derive from it.
 
     Attributes:
         loop: the counters, and how training ended; a `TrainLoop`.
@@ -46,52 +49,51 @@ class LoopTrainer:
     """
 
     loop: TrainLoop
-    is_chief = True
-    rank, size, local_rank, local_size = 0, 1, 0, 1
-    cost: tf.Tensor | None = None
-    train_op: tf.Operation | tf.Tensor = None
-    sess: tf.Session = None
-    hooked_sess: Any = None
+    is_chief: bool
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    ranks: Any
+    cost: tf.Tensor | None
+    train_op: tf.Operation | tf.Tensor
+    updates_together: bool
+    sess: tf.Session
+    hooked_sess: Any
     monitors: LoopMonitors
-    exact: bool | str = False
-    updates_together = True
-    model: Any = None
-    arguments: TrainArguments | None = None
+    exact: bool | str
+    model: Any
+    arguments: TrainArguments | None
     extensions: list[Extension]
-    ranks: Any = None
 
-    # Counters --------------------------------------------------------------------------------------------------------
     @property
     def epoch_num(self) -> int:
         """The current epoch, from 1; see `TrainLoop`."""
-        return self.loop.epoch_num
 
     @property
     def global_step(self) -> int:
         """The number of runs of the hooked session; see `TrainLoop`."""
-        return self.loop.global_step
 
     @property
     def local_step(self) -> int:
         """The number of the step within its epoch, from 0; see `TrainLoop`."""
-        return self.loop.local_step
 
     @property
     def steps_per_epoch(self) -> int:
         """The number of steps in an epoch; known from `before_train` on."""
-        return self.loop.steps_per_epoch
 
     @property
     def starting_epoch(self) -> int:
         """The number of the first epoch; known from `before_train` on."""
-        return self.loop.starting_epoch
 
     @property
     def max_epoch(self) -> int:
         """The number of the last epoch; known from `before_train` on."""
-        return self.loop.max_epoch
 
-    # The graph -------------------------------------------------------------------------------------------------------
+    @property
+    def tower_func(self) -> TowerFunc | None:
+        """The tower function; None if the trainer has none."""
+
     def find_tensor(self, name: str) -> tf.Tensor | tf.Operation:
         """
         Find a tensor by name; a trainer with towers also searches the first training tower.
@@ -106,16 +108,6 @@ class LoopTrainer:
         Raises:
             KeyError: no such name; the message names the nearest ones.
         """
-        graph = tf.get_default_graph() if self.sess is None else self.sess.graph
-        op_name, tensor_name = get_op_tensor_name(name)
-        if name != tensor_name and not find_name(graph, op_name).outputs:
-            return find_name(graph, op_name)
-        return value_of(find_name(graph, tensor_name))
-
-    @property
-    def tower_func(self) -> TowerFunc | None:
-        """The tower function; None if the trainer has none."""
-        return None
 
     def get_predictor(
         self, input_names: Sequence[str], output_names: Sequence[str], device: int = 0
@@ -126,9 +118,6 @@ class LoopTrainer:
         Raises:
             RuntimeError: the trainer has no tower function.
         """
-        raise RuntimeError(
-            f"{type(self).__name__}.get_predictor: the trainer has no tower function. Use a TowerTrainer."
-        )
 
     def vs_name_for_predictor(self, device: int) -> str:
         """
@@ -140,9 +129,7 @@ class LoopTrainer:
         Returns:
             The name of the variable scope; "" means the variables of the first training tower.
         """
-        return ""
 
-    # The callbacks ---------------------------------------------------------------------------------------------------
     def find_callbacks(self, kind: type[_T]) -> list[_T]:
         """
         Return all callbacks of a class, in the order in which they are called.
@@ -150,7 +137,6 @@ class LoopTrainer:
         Args:
             kind: a class; instances of subclasses are included.
         """
-        raise NotImplementedError
 
     def find_extension(self, kind: type[_E]) -> _E | None:
         """
@@ -159,11 +145,9 @@ class LoopTrainer:
         Args:
             kind: a class; instances of subclasses are included.
         """
-        return next((one for one in self.extensions if isinstance(one, kind)), None)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state to save in addition to the variables: the place of the training and the callbacks' states."""
-        raise NotImplementedError
 
     def state_to_resume(self, state: dict[str, Any] | None) -> tuple[dict[str, Any] | None, str]:
         """
@@ -172,7 +156,6 @@ class LoopTrainer:
         Args:
             state: the state of the checkpoint; used on the chief only.
         """
-        return state, ""
 
     def end_if_preempted(self) -> None:
         """
@@ -184,7 +167,6 @@ class LoopTrainer:
         Raises:
             Preempted: to be passed on.
         """
-        raise NotImplementedError
 
 
 class LoopMonitors(ABC):

@@ -176,6 +176,21 @@ def get_op_or_tensor_by_name(name: str | Sequence[str]) -> Any:
     return value_of(find_name(tf.get_default_graph(), name))
 
 
+def find_output(graph: tf.Graph, name: str) -> tf.Tensor | tf.Operation:
+    """
+    Return the tensor with the given name, or the first output of the operation; an operation without outputs itself.
+
+    The name of a variable means its value.
+
+    Raises:
+        KeyError: see `find_name`.
+    """
+    op_name, tensor_name = get_op_tensor_name(name)
+    if name != tensor_name and not find_name(graph, op_name).outputs:
+        return find_name(graph, op_name)
+    return value_of(find_name(graph, tensor_name))
+
+
 def find_name(graph: tf.Graph, name: str) -> tf.Tensor | tf.Operation:
     """
     Return the operation or tensor with exactly the given name.

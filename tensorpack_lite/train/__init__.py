@@ -12,10 +12,9 @@ from ..graph_builder.model_desc import ModelDesc, ModelDescBase
 from ..loop.signals.preemption import Preempted
 from ..loop.state import StopTraining
 from ..utils.old_names import old_name_finder, old_star_names
-from .base import Trainer
 from .collective import CollectiveTrainer
 from .config import AutoResumeTrainConfig, TrainConfig
-from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
+from .defaults import DEFAULT_CALLBACKS, DEFAULT_EXTENSIONS, DEFAULT_MONITORS
 from .distributed import BytePSTrainer, DistributedTrainerParameterServer, DistributedTrainerReplicated
 from .exact.what_is_exact import begin_exact_resume
 from .horovod import HorovodTrainer
@@ -28,9 +27,11 @@ from .multi_gpu import (
 )
 from .simple import NoOpTrainer, QueueInputTrainer, SimpleTrainer
 from .tower import SingleCostTrainer, TowerTrainer
+from .trainer import Trainer
 
 __all__ = [
     "DEFAULT_CALLBACKS",
+    "DEFAULT_EXTENSIONS",
     "DEFAULT_MONITORS",
     "AsyncMultiGPUTrainer",
     "AutoResumeTrainConfig",
@@ -56,6 +57,10 @@ __all__ = [
     "begin_exact_resume",
     "launch_train_with_config",
 ]
+
+Trainer.default_callbacks = staticmethod(DEFAULT_CALLBACKS)
+Trainer.default_extensions = staticmethod(DEFAULT_EXTENSIONS)
+Trainer.default_monitors = staticmethod(DEFAULT_MONITORS)
 
 if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
     __getattr__ = old_name_finder(__name__)

@@ -29,7 +29,7 @@ from ..utils.old_names import HasOldInterface, old_arguments
 from ..utils.own_rank import given_rank
 from .defaults import DEFAULT_CALLBACKS as DEFAULT_CALLBACKS
 from .defaults import DEFAULT_MONITORS as DEFAULT_MONITORS
-from .defaults import check_settings
+from .defaults import configured_extensions
 from .resume import find_checkpoint, place_of
 
 _GPUS = (
@@ -133,10 +133,9 @@ class TrainConfig(HasOldInterface):
         steps = self._default_steps() if steps_per_epoch is None else steps_per_epoch
         self.steps_per_epoch = check_steps("TrainConfig: steps_per_epoch", steps)
         self.max_epoch = check_count("TrainConfig: max_epoch", max_epoch)
-        self.lint, self.lint_ignore, self.on_hang = check_settings("TrainConfig", lint, lint_ignore, on_hang)
+        self.extensions = configured_extensions(lint, lint_ignore, on_hang, rehearse)
         self.precision = check_precision("TrainConfig", precision)
         self.xla = check_type("TrainConfig: xla", xla, bool)
-        self.rehearse = check_type("TrainConfig: rehearse", rehearse, bool)
 
     def _default_steps(self) -> int:
         source = self.dataflow if self.dataflow is not None else self.data

@@ -14,7 +14,7 @@ from ..callbacks.steps import ProgressBar
 from ..callbacks.summary import MergeAllSummaries, MovingAverageSummary
 from ..diagnostics.gpu.errors import GPUErrors
 from ..diagnostics.hangs.watch import HangWatch
-from ..diagnostics.lint.lint import Lint, check_lint
+from ..diagnostics.lint.lint import Lint
 from ..diagnostics.manifest.model_graph import ModelGraph
 from ..diagnostics.manifest.writer import ManifestWriter
 from ..diagnostics.rehearsal.extension import Rehearsal
@@ -23,7 +23,6 @@ from ..loop.callback import Callback
 from ..loop.extension import Extension
 from ..tfutils.model_utils import describe_trainable_vars
 from ..tfutils.tower.mistakes import explain_mistakes
-from ..utils.checks import check_choice
 from .directory_lock import DirectoryLock
 from .exact.extension import ExactTraining
 from .exact.total_batch import TotalBatch
@@ -65,26 +64,50 @@ def DEFAULT_MONITORS() -> list[MonitorBase]:  # noqa: N802
     return [TFEventWriter(), JSONWriter(), ScalarTable()]
 
 
-def DEFAULT_EXTENSIONS() -> list[Extension]:  # noqa: N802
+def DEFAULT_EXTENSIONS(  # noqa: N802
+    lint: str = "warn",
+    lint_ignore: Sequence[str] = (),
+    on_hang: str = "report",
+    rehearse: bool = False,
+    end_within: float = 20.0,
+) -> list[Extension]:
     """
     Return the extensions that each trainer has at first, in the order in which their contexts are entered.
 
+    Args:
+        lint, lint_ignore, on_hang, rehearse: see TrainConfig.
+        end_within: with `exact`, the seconds in which a training saves a checkpoint and ends after SIGTERM or SIGUSR1. When
+            they are over, the process ends without a new checkpoint.
+
     Returns:
         A new list.
+
+    Raises:
+        ValueError: an argument has an unknown value.
+
+    Example:
+        >>> trainer.extensions = DEFAULT_EXTENSIONS(lint="error")
     """
     return [
         ExactTraining(),  # sets `trainer.exact`, which `Signals` reads
         TotalBatch(),
-        Signals(),
+        Signals(end_within),
         DirectoryLock(),  # before the callbacks write there
         ModelGraph(),
-        Rehearsal(),  # ends the process before lint would write into its directory
-        Lint(),
-        HangWatch(),
+        Rehearsal(rehearse),  # ends the process before lint would write into its directory
+        Lint(lint, lint_ignore),
+        HangWatch(on_hang),
         GPUErrors(),
         ListVariables(),
         ExplainsMistakes(),
     ]
+
+
+def configured_extensions(
+    lint: str, lint_ignore: Sequence[str], on_hang: str, rehearse: bool
+) -> list[Extension]:
+    """Return the extensions that have settings in a TrainConfig. They replace those of the trainer."""
+    return [Rehearsal(rehearse), Lint(lint, lint_ignore), HangWatch(on_hang)]
 
 
 class ListVariables(Extension):
@@ -101,42 +124,3 @@ class ExplainsMistakes(Extension):
     def around_loop(self, trainer: Any) -> ContextManager[None]:
         """Explain an error of the training."""
         return explain_mistakes("The training")
-
-
-class ExtensionSettings:
-    """
-    Base class of `Trainer` with the settings of its default extensions. Set them before training.
-
-    Attributes:
-        lint: whether common mistakes in the graph, the callbacks and the data are logged ("warn"), end training before its
-            first step ("error"), or are not looked for ("off"); "deep" is "warn" with 200 steps on one batch, after which
-            variables are put back. See docs/lint.md.
-        lint_ignore: ids of rules that lint leaves out.
-        on_hang: what to do when training hangs, "report", "stacks" or "abort"; see TrainConfig.
-        rehearse: whether the script is rehearsed before it trains; see TrainConfig.
-        end_within: with `exact`, the seconds in which a training saves a checkpoint and ends after SIGTERM or
-            SIGUSR1; 20 by default. When they are over, the process ends without a new checkpoint.
-        not_exact: why trainings of this class cannot be resumed exactly; empty if they can.
-    """
-
-    lint = "warn"
-    lint_ignore: Sequence[str] = ()
-    on_hang = "report"
-    rehearse = False
-    end_within = 20.0
-    not_exact = ""
-
-
-def check_settings(
-    who: str, lint: str, lint_ignore: Sequence[str], on_hang: str
-) -> tuple[str, list[str], str]:
-    """
-    Return the settings of the default extensions; see TrainConfig.
-
-    Raises:
-        ValueError: one of them has an unknown value.
-    """
-    return (
-        *check_lint(who, lint, lint_ignore),
-        check_choice(f"{who}: on_hang", on_hang, ["report", "stacks", "abort"]),
-    )

@@ -1,6 +1,9 @@
-"""The ends of epochs and of the main loop: their log lines, `after_train` of all callbacks, and closing the session."""
+"""The ends of epochs and of the main loop: their log lines, and closing the session."""
 
 from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import Iterator
 
 from ..compat import private
 from ..compat import tfv1 as tf
@@ -26,26 +29,18 @@ def end_epoch(callbacks: Callbacks) -> None:
         saver.epoch_end.end()
 
 
-def end_training(loop: TrainLoop, callbacks: Callbacks, session: HookedSession, graph: tf.Graph) -> None:
+@contextmanager
+def close_session(loop: TrainLoop, session: HookedSession, graph: tf.Graph) -> Iterator[None]:
     """
-    Log how training ended, call `after_train`, and close the session, after which the graph may be changed again.
-
-    Args:
-        loop: the loop, which knows its outcome.
-        callbacks: the callbacks.
-        session: the hooked session.
-        graph: the graph.
+    Context for what follows the loop. Then the session is closed, and the graph may be changed again.
 
     Raises:
-        Exception: the first error of these, if training itself ended without an error.
+        Exception: the first error of these, if training itself ended without an error. Otherwise that error is raised.
     """
-    _log_end(loop)
     has_failed = loop.outcome in (Outcome.FAILED, Outcome.INTERRUPTED)
     try:
-        callbacks.after_train()
-        if has_failed:
-            _name_checkpoints(callbacks)
-    except BaseException:  # Callbacks has logged it; an error of the training itself is raised instead
+        yield
+    except BaseException:  # Callbacks has logged it
         if not has_failed:
             raise
     finally:
@@ -63,13 +58,17 @@ def _close(session: HookedSession, graph: tf.Graph, has_failed: bool) -> None:
         private.unfinalize(graph)
 
 
-def _name_checkpoints(callbacks: Callbacks) -> None:
+def name_checkpoints(loop: TrainLoop, callbacks: Callbacks) -> None:
+    """Log the latest checkpoint of a training that an error or Ctrl-C has ended."""
+    if loop.outcome not in (Outcome.FAILED, Outcome.INTERRUPTED):
+        return
     for path in (saver.latest for saver in find_savers(callbacks)):
         if path is not None:
             logger.info(f"The latest checkpoint is {path}. AutoResumeTrainConfig continues from it.")
 
 
-def _log_end(loop: TrainLoop) -> None:
+def log_end(loop: TrainLoop) -> None:
+    """Log how training ended."""
     error = loop.error
     what = f"{type(error).__name__}: {error}"
     if isinstance(error, tf.errors.OutOfRangeError):  # whose text is a list of operations

@@ -11,18 +11,19 @@ from ..input_source.base import InputSource
 from ..input_source.feed import FeedInput
 from ..input_source.queueing import QueueInput
 from ..input_source.staging import StagingInput
+from ..loop.extension import replace_extensions
 from ..tfutils.precision import with_precision
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.xla import keep_for_xla, with_xla
 from ..utils import logger
 from ..utils.errors import type_error
 from ..utils.uncaught import EndsBriefly
-from .base import Trainer
 from .config import TrainConfig
 from .exact.what_is_exact import begin_exact_resume
 from .resume import advance_graph_seed
 from .simple import SimpleTrainer
 from .tower import SingleCostTrainer
+from .trainer import Trainer
 
 
 def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) -> None:
@@ -62,9 +63,8 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
         )
 
     model: Any = config.model
-    trainer.on_hang, trainer.rehearse = config.on_hang, config.rehearse
     trainer.model = model
-    trainer.lint, trainer.lint_ignore = config.lint, config.lint_ignore
+    replace_extensions(trainer.extensions, config.extensions)
     input_source = apply_default_prefetch(source, trainer)
     with EndsBriefly(), logger.unlock_dir_on_error():  # AutoResumeTrainConfig may have locked it
         if config.exact:

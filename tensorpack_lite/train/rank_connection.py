@@ -26,7 +26,7 @@ from ..tfutils.checkpoint_reader import reason_of
 from ..tfutils.graph_description import describe_operations
 from ..utils import logger
 from ..utils.script_end import Show, at_error
-from .base import Trainer
+from .trainer import Trainer
 
 _LOST_CONNECTIONS = ("Connection reset", "Socket closed", "failed to connect", "Connection closed")
 # Engine errors with one of these texts are probably the effect of another rank's failure.

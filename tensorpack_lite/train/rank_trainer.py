@@ -32,6 +32,7 @@ from ..tfutils.tower.context import TrainTowerContext
 from ..tfutils.tower.tower_ranks import TowerRanks
 from ..tfutils.varmanip import SessionUpdate
 from ..utils import logger
+from .exact.extension import ExactTraining
 from .exact.rank_states import gather_states, num_saved, split_state, take_part
 from .rank_connection import RankCallback, RankConnection, graph_of_training
 from .signals.extension import Signals
@@ -169,7 +170,11 @@ class RankTrainer(SingleCostTrainer):
         are_equal = everywhere is not None and all(names == savers for names in everywhere)
         self._saves_together = self._ask_chief("whether the savers are the same", are_equal)
         if not self._saves_together:
-            self.not_exact = "not all ranks have the chief's ModelSaver; give all ranks the same callbacks"
+            exact = self.find_extension(ExactTraining)
+            if exact is not None:
+                exact.not_exact = (
+                    "not all ranks have the chief's ModelSaver; give all ranks the same callbacks"
+                )
 
     def _takes_part(self, cb: Callback) -> bool:
         return self._saves_together and isinstance(innermost(cb), ModelSaver)
@@ -228,8 +233,8 @@ class RankTrainer(SingleCostTrainer):
         of_chief = self._ask_chief("the checksums of the chief's statistics", mine)
         return {name: value for name, value in values.items() if mine[name] != of_chief.get(name)}
 
-    def _begin_epochs(self) -> None:
-        super()._begin_epochs()
+    def _notify_epochs_begin(self) -> None:
+        super()._notify_epochs_begin()
         if self.is_chief or self._checkpoint_state is None:
             return
         values = self._checkpoint_state.get("variables", {})

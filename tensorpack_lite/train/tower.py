@@ -23,7 +23,7 @@ from ..tfutils.tower.mistakes import explain_mistakes
 from ..utils import logger
 from ..utils.argtools import call_only_once, memoized
 from ..utils.errors import type_error
-from .base import Trainer
+from .trainer import Trainer
 
 CostFn = Callable[..., tf.Tensor]
 """A function that takes the input tensors, builds the model and returns a scalar cost."""

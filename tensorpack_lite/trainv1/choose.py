@@ -10,12 +10,12 @@ from ..compat import tfv1 as tf
 from ..graph_builder.model_desc import ModelDescBase
 from ..input_source import enqueue
 from ..input_source import queueing as today_queueing
-from ..train import base, multi_gpu, simple
 from ..train import config as today_config
+from ..train import multi_gpu, simple, trainer
 from . import config, model, queueing, trainers
 
 _TRAINERS: dict[type, type] = {
-    base.Trainer: trainers.Trainer,
+    trainer.Trainer: trainers.Trainer,
     simple.SimpleTrainer: trainers.SimpleTrainer,
     simple.NoOpTrainer: trainers.NoOpTrainer,
     simple.QueueInputTrainer: trainers.QueueInputTrainer,

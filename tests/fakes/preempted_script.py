@@ -20,6 +20,7 @@ import traceback
 import numpy as np
 
 from tensorpack_lite import (
+    DEFAULT_EXTENSIONS,
     AutoResumeTrainConfig,
     Callback,
     DataFlow,
@@ -267,7 +268,7 @@ def train(case, directory, is_first):
     )
     trainer = SimpleTrainer()
     trainer.exact = True
-    trainer.end_within = 1 if case == "limit" else 20
+    trainer.extensions = DEFAULT_EXTENSIONS(end_within=1 if case == "limit" else 20)
     try:
         launch_train_with_config(config, trainer)
     finally:

@@ -108,12 +108,16 @@ class TestMisuse:
 
     def test_session_creator_of_another_kind(self, trainer, run):
         """A session_creator that is not a SessionCreator raises TypeError."""
-        with pytest.raises(TypeError, match=r"expected a tf.train.SessionCreator, got int"):
+        with pytest.raises(
+            TypeError, match=r"session_creator has the wrong type .expected SessionCreator, got int"
+        ):
             run(trainer, session_creator=3)
 
     def test_session_init_of_another_kind(self, trainer, run):
         """A session_init that is not a SessionInit raises TypeError."""
-        with pytest.raises(TypeError, match=r"expected a SessionInit, got str. Use SmartInit"):
+        with pytest.raises(
+            TypeError, match=r"session_init has the wrong type .expected SessionInit, got str.. See SmartInit"
+        ):
             run(trainer, session_init="model")
 
     def test_ranges_in_setup(self, trainer, run):

@@ -16,6 +16,7 @@ from ...dataflow.process.stack_file import SIGNAL, StackFile
 from ...loop.extension import Extension
 from ...ranks.channel import RankChannel
 from ...utils import logger
+from ...utils.checks import check_choice
 from ...utils.errors import DamagedFileError
 from ...utils.manifest_file import FILENAME, read_manifest
 from ...utils.notes import write_note
@@ -219,12 +220,21 @@ class HangWatch(Extension):
     """
     Extension that watches the loop with a `Watch`.
 
+    Args:
+        on_hang: what to do when training hangs, "report", "stacks" or "abort"; see TrainConfig.
+
+    Raises:
+        ValueError: `on_hang` has another value.
+
     Attributes:
         watch: the watch of this training; None before its loop.
     """
 
     watch: Watch | None = None
     _running: ExitStack | None = None
+
+    def __init__(self, on_hang: str = "report") -> None:
+        self._on_hang = check_choice("TrainConfig: on_hang", on_hang, ["report", "stacks", "abort"])
 
     @contextmanager
     def around_training(self, trainer: Any) -> Iterator[None]:
@@ -235,7 +245,7 @@ class HangWatch(Extension):
     def after_initialize(self, trainer: Any) -> None:
         """Start to watch, until the end of `train`."""
         if self._running is not None:
-            self.watch = self._running.enter_context(Watch(trainer, trainer.on_hang))
+            self.watch = self._running.enter_context(Watch(trainer, self._on_hang))
 
 
 class _Standstill:

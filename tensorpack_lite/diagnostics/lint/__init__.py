@@ -10,5 +10,5 @@ Start reading at `rules.py`. docs/lint.md has a table of the rules.
 
 from __future__ import annotations
 
-from .lint import Lint, check_lint, lint_training
+from .lint import Lint, lint_training
 from .rules import GRAPH_RULES, RULE_IDS

@@ -20,38 +20,34 @@ from .training import ExaminedTraining
 T = TypeVar("T")
 
 
-def check_lint(who: str, mode: str, ignore: Sequence[str]) -> tuple[str, list[str]]:
+class Lint(Extension):
     """
-    Check the settings of lint, and return them.
+    Extension that looks for mistakes, on the chief.
 
     Args:
-        who: the class that has them, for messages.
-        mode: "warn", "error", "deep" or "off".
-        ignore: ids of rules.
+        mode: "warn" logs remarks; "error" also ends training before its first step; "deep" is "warn" with 200 steps on one
+            batch, after which variables are put back; "off" looks for nothing. See docs/lint.md.
+        ignore: ids of rules to skip.
 
     Raises:
         ValueError: `mode` or an id is unknown.
     """
-    check_choice(f"{who}: lint", mode, ("warn", "error", "deep", "off"))
-    ids = [ignore] if isinstance(ignore, str) else list(ignore)
-    return mode, [check_choice(f"{who}: an id in lint_ignore", one, RULE_IDS) for one in ids]
 
-
-class Lint(Extension):
-    """Extension that looks for mistakes, on the chief, as the attributes `lint` and `lint_ignore` of the trainer say."""
+    def __init__(self, mode: str = "warn", ignore: Sequence[str] = ()) -> None:
+        self.mode = check_choice("TrainConfig: lint", mode, ("warn", "error", "deep", "off"))
+        ids = [ignore] if isinstance(ignore, str) else list(ignore)
+        self.ignore = [check_choice("TrainConfig: an id in lint_ignore", rule, RULE_IDS) for rule in ids]
 
     def after_setup(self, trainer: Any) -> None:
         """
         Look for mistakes in the graph, and watch the first epoch for those in the data.
 
         Raises:
-            ValueError: an attribute has an unknown value.
-            RuntimeError: `lint` is "error", and there is a remark.
+            RuntimeError: `mode` is "error", and there is a remark.
         """
-        mode, ignore = check_lint(trainer.__class__.__name__, trainer.lint, trainer.lint_ignore)
-        if trainer.is_chief and mode != "off" and trainer.arguments is not None:
+        if trainer.is_chief and self.mode != "off" and trainer.arguments is not None:
             _, session_init, steps_per_epoch, *_ = trainer.arguments
-            lint_training(trainer, session_init, mode, ignore, steps_per_epoch)
+            lint_training(trainer, session_init, self.mode, self.ignore, steps_per_epoch)
 
 
 def lint_training(
@@ -115,7 +111,8 @@ def lint_only(trainer: Any, session_init: SessionInit, steps_per_epoch: int) -> 
     """
     if not trainer.is_chief:
         return False
-    _, ignore = check_lint(trainer.__class__.__name__, trainer.lint, trainer.lint_ignore)
+    lint = trainer.find_extension(Lint)
+    ignore = [] if lint is None else lint.ignore
     training = ExaminedTraining(trainer, session_init, steps_per_epoch)
     found = _apply_rules(training, ignore)
     watch_data(training, ignore, lambda remarks, _: found.extend(remarks))

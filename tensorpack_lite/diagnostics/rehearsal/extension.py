@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, ContextManager, Mapping
 
 from ...loop.extension import Extension
+from ...utils.checks import check_type
 from .find_rate import FindRate
 from .measure_batch import MeasureBatch
 from .once import LintOnce, ReplayStep, ShowSummary
@@ -28,16 +29,18 @@ class Rehearsal(Extension):
     """
     Extension that does what a command asks of this process, and ends the process; nothing if no command has started it.
 
-    If the attribute `rehearse` of the trainer is true, the script is rehearsed in other processes before it trains.
+    Args:
+        rehearse: whether the script is rehearsed in other processes before it trains.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rehearse: bool = False) -> None:
+        self._rehearse = check_type("TrainConfig: rehearse", rehearse, bool)
         request = find_rehearsal()
         self._answer = Extension() if request is None else _ANSWERS[request.purpose](request.options)
 
     def around_training(self, trainer: Any) -> ContextManager[None]:
         """Return the context of the answer. This and the other methods raise SystemExit, with the exit code for `run_rehearsal`."""
-        if trainer.rehearse:
+        if self._rehearse:
             rehearse_this_program()
         return self._answer.around_training(trainer)
 

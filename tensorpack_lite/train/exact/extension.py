@@ -12,9 +12,15 @@ from .what_is_exact import say_what_is_exact
 
 
 class ExactTraining(Extension):
-    """Extension that continues the data, the random numbers and the callbacks where the checkpoint was saved; see `begin_exact_resume`."""
+    """
+    Extension that continues the data, the random numbers and the callbacks where the checkpoint was saved; see `begin_exact_resume`.
+
+    Attributes:
+        not_exact: why this training cannot be resumed exactly; "" if it can.
+    """
 
     state_name = "exact"
+    not_exact = ""
 
     @contextmanager
     def around_training(self, trainer: Any) -> Iterator[None]:
@@ -33,7 +39,7 @@ class ExactTraining(Extension):
         """Log what is not exact, and restore generators and local variables."""
         exact = find_exact()
         if exact is not None:
-            say_what_is_exact(exact, trainer, trainer.callbacks.cbs, trainer.train_op)
+            say_what_is_exact(exact, trainer.callbacks.cbs, trainer.train_op, self.not_exact)
             exact.begin_loop()
 
     def state_dict(self, trainer: Any) -> Any:

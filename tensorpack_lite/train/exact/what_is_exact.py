@@ -50,27 +50,30 @@ def begin_exact_resume(
     """
     ensure_graph_mode()
     state = None if session_init is None else session_init.checkpoint_state
-    trainer = trainer or LoopTrainer()  # which resumes with the whole state
-    part, not_exact = trainer.state_to_resume(state)
-    exact = begin_exact(mode, (part or {}).get("exact"), trainer.rank)
+    # without a trainer, this process trains alone
+    part, not_exact = (state, "") if trainer is None else trainer.state_to_resume(state)
+    exact = begin_exact(mode, (part or {}).get("exact"), 0 if trainer is None else trainer.rank)
     if not_exact:
         exact.complain(not_exact)
-    if trainer.is_chief and state is not None and "exact" not in state:
+    is_chief = trainer is None or trainer.is_chief
+    if is_chief and state is not None and "exact" not in state:
         name = getattr(session_init, "path", "The checkpoint")
         exact.complain(
             f"{name} has no positions of the data: it was saved without exact. The data begins anew."
         )
 
 
-def say_what_is_exact(exact: ExactResume, trainer: Any, callbacks: list[Callback], train_op: Any) -> None:
+def say_what_is_exact(
+    exact: ExactResume, callbacks: list[Callback], train_op: Any, other_reason: str = ""
+) -> None:
     """
     Log which parts of a training are resumed exactly, in at most three lines.
 
     Args:
         exact: the state of the training.
-        trainer: the trainer.
         callbacks: all callbacks.
         train_op: what a step runs; None if it is unknown.
+        other_reason: why the training is not exact besides; "" if it is.
 
     Raises:
         RuntimeError: a part is not exact, and exactness is required.
@@ -88,8 +91,8 @@ def say_what_is_exact(exact: ExactResume, trainer: Any, callbacks: list[Callback
             f"{len(unsaved)} variables that ModelSaver does not save: {_listed(unsaved)} (var_collections, or created by a callback "
             "behind ModelSaver)"
         )
-    if trainer.not_exact:
-        not_exact.append(trainer.not_exact)
+    if other_reason:
+        not_exact.append(other_reason)
     replayed = [report.stage for report in reports if report.level == "replay"]
     if not_exact:
         exact.complain(f"Exact resume: NOT exact: {'; '.join(not_exact)}.")

@@ -18,11 +18,17 @@ class Signals(Extension):
     """
     Extension that handles signals. With `trainer.exact`, they end training after a checkpoint is saved.
 
+    Args:
+        end_within: the seconds for that; see `DEFAULT_EXTENSIONS`.
+
     Attributes:
         preemption: the signals that end training so; None without `exact`.
     """
 
     preemption: Preemption | None = None
+
+    def __init__(self, end_within: float = 20.0) -> None:
+        self._end_within = end_within
 
     @property
     def has_agreed(self) -> bool:
@@ -33,7 +39,7 @@ class Signals(Extension):
     def around_training(self, trainer: Any) -> Iterator[None]:
         """Handle SIGTERM, SIGUSR1 and Ctrl-C, and print little when Ctrl-C or an error ends the script."""
         if trainer.exact:
-            self.preemption = _make_preemption(trainer)
+            self.preemption = _make_preemption(trainer, self._end_within)
             trainer.callbacks.check = self.preemption.check
         with EndsBriefly(), self.preemption or nullcontext():
             yield
@@ -51,12 +57,12 @@ class Signals(Extension):
             yield
 
 
-def _make_preemption(trainer: Any) -> Preemption:
+def _make_preemption(trainer: Any, end_within: float) -> Preemption:
     loop, callbacks = trainer.loop, trainer.callbacks
 
     def saves() -> bool:
         return loop.outcome is None and bool(find_savers(callbacks))
 
     if trainer.ranks is not None:
-        return RankPreemption(loop, trainer.end_within, trainer.ranks.channel, saves)
-    return Preemption(lambda: loop.has_stepped, trainer.end_within, saves)
+        return RankPreemption(loop, end_within, trainer.ranks.channel, saves)
+    return Preemption(lambda: loop.has_stepped, end_within, saves)

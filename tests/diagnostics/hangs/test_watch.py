@@ -14,7 +14,7 @@ import pytest
 from fakes.quadratic import QuadraticTrainer
 from fakes.trainers import run
 
-from tensorpack_lite import Callback, TrainConfig
+from tensorpack_lite import DEFAULT_EXTENSIONS, Callback, TrainConfig
 from tensorpack_lite.diagnostics.hangs import watch
 from tensorpack_lite.diagnostics.hangs.watch import HangWatch, Watch
 from tensorpack_lite.utils.manifest_file import FORMAT, write_manifest
@@ -101,7 +101,7 @@ def test_only_stacks_starts_a_process(monkeypatch, on_hang, num_processes):
     """A training starts no process, also after the thread has looked several times; with on_hang="stacks" it starts one."""
     monkeypatch.setattr(watch, "_POLL_SECONDS", 0.02)
     trainer, cb = QuadraticTrainer(), AwaitsLooks()
-    trainer.on_hang = on_hang
+    trainer.extensions = DEFAULT_EXTENSIONS(on_hang=on_hang)
     run(trainer, [cb])
     assert cb.num_looks >= 3
     assert num_processes == len(cb.started)

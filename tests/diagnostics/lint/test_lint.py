@@ -27,6 +27,7 @@ from tensorpack_lite.input_source.tfdata import TFDatasetInput
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.models import FullyConnected
 from tensorpack_lite.train.config import TrainConfig
+from tensorpack_lite.train.defaults import DEFAULT_EXTENSIONS
 from tensorpack_lite.train.interface import launch_train_with_config
 from tensorpack_lite.train.simple import SimpleTrainer
 from tensorpack_lite.utils.notes import read_notes
@@ -116,22 +117,20 @@ class TestModes:
         assert [] == remarks(log_lines)
 
     def test_unknown_settings(self):
-        """An unknown mode or id is a ValueError, in a TrainConfig and in an attribute of a trainer."""
+        """An unknown mode or id is a ValueError, in a TrainConfig and in a list of extensions."""
         with pytest.raises(
             ValueError, match=r"TrainConfig: lint is unknown \(expected 'warn', 'error', 'deep' or 'off'"
         ):
             TrainConfig(dataflow=threes(), model=Mean(), lint="yes")
         with pytest.raises(ValueError, match="TrainConfig: an id in lint_ignore is unknown"):
             TrainConfig(dataflow=threes(), model=Mean(), lint_ignore=["G99"])
-        trainer = CountingTrainer()
-        trainer.lint = "sometimes"
-        with pytest.raises(ValueError, match="CountingTrainer: lint is unknown"):
-            run(trainer)
+        with pytest.raises(ValueError, match="lint is unknown"):
+            DEFAULT_EXTENSIONS(lint="sometimes")
 
     def test_trainer_of_a_script(self, log_lines):
-        """Trainers without towers have no remark, and `lint` is an attribute of theirs."""
+        """Trainers without towers have no remark."""
         trainer = CountingTrainer()
-        trainer.lint = "error"
+        trainer.extensions = DEFAULT_EXTENSIONS(lint="error")
         run(trainer)
         assert [] == remarks(log_lines)
 
