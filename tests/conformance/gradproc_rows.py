@@ -102,7 +102,6 @@ ROWS = [
 ]
 
 NO_ROW = {
-    "GradVars": "a type, not a processor",
     "GradientProcessor": "abstract; its subclasses have rows",
 }
 """Public names of `tfutils.gradproc` without a row, and the reasons."""
