@@ -10,6 +10,7 @@ import numpy as np
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..loop.proxy_callback import ProxyCallback
+from ..tfutils.tower.copies import update_copies
 from ..tfutils.varmanip import SessionUpdate
 from ..utils import logger
 from ..utils.checks import check_fraction, check_type
@@ -107,6 +108,7 @@ class EMAWeights(Callback):
     def put_averages(self) -> None:
         """Replace the weights by the averages. This cannot be undone; see `swapped`."""
         self.trainer.sess.run(self._put_averages)
+        update_copies(self.trainer.sess, [variable.op.name for variable, _ in self._pairs])
 
     @contextmanager
     def swapped(self) -> Iterator[None]:

@@ -22,6 +22,7 @@ from .checkpoint_reader import (
 )
 from .common import get_op_tensor_name
 from .mismatch import names_with_other_trainers, op_names, warn_of_mismatch, why_none_match
+from .tower.copies import update_copies
 from .varmanip import (
     SessionUpdate,
     get_checkpoint_path,
@@ -164,6 +165,7 @@ class SaverRestore(SessionInit):
         self.prefix = prefix
         self.ignore = [get_op_tensor_name(name)[1] for name in ignore]
         self._saver: Any = None
+        self._restored: list[str] = []
         self._to_cast: dict[str, tf.Variable] = {}
 
     def offered_shapes(self) -> dict[str, tuple[int, ...]] | None:
@@ -194,6 +196,7 @@ class SaverRestore(SessionInit):
         logger.info(f"Restoring checkpoint from {self.path} ...")
         same = {key: var for key, var in matched.items() if var.dtype.base_dtype == checkpoint.dtypes[key]}
         self._to_cast = {key: var for key, var in matched.items() if key not in same}
+        self._restored = [var.op.name for var in same.values()]
         if same:
             with tf.name_scope(None):
                 self._saver = tf.train.Saver(same, name="SaverRestore")
@@ -202,6 +205,7 @@ class SaverRestore(SessionInit):
         if self._saver is not None:
             with restoring(self.path):
                 self._saver.restore(sess, self.path)
+            update_copies(sess, self._restored)
         if self._to_cast:
             checkpoint = CheckpointReader(self.path)
             update = SessionUpdate(sess, self._to_cast.values())

@@ -21,6 +21,7 @@ from .checkpoint_store import CheckpointStore
 from .common import get_op_tensor_name, require_default_session
 from .fitting import fit_to_variable
 from .npy_dict import load_npy_dict
+from .tower.copies import update_copies
 
 __all__ = [
     "SessionUpdate",
@@ -53,7 +54,7 @@ _TRAINING_NAME = re.compile(
 
 class SessionUpdate:
     """
-    Setter of a session's variables that adds nothing to the graph.
+    Setter of a session's variables, and of their copies in other towers, that adds nothing to the graph.
 
     Args:
         sess: an open session.
@@ -104,6 +105,8 @@ class SessionUpdate:
                     feeds[initial_value] = value
             self.sess.run(initializers, feed_dict=feeds)
             waiting = postponed
+        names = [get_op_tensor_name(name)[0] for name in prms]
+        update_copies(self.sess, names, but=names)
 
     @staticmethod
     def relaxed_value_for_var(
