@@ -8,6 +8,7 @@ from typing import Any, Iterator
 import numpy as np
 
 from ..compat import tfv1 as tf
+from ..compat.variables import save_like
 from ..loop.callback import Callback
 from ..loop.proxy_callback import ProxyCallback
 from ..tfutils.tower.copies import update_copies
@@ -181,7 +182,7 @@ def _averaged_variables() -> list[tf.Variable]:
 
 
 def _make_average(variable: tf.Variable) -> tf.Variable:
-    return tf.get_variable(
+    average = tf.get_variable(
         f"{variable.op.name}/{_NAME}",
         shape=variable.shape,
         dtype=variable.dtype.base_dtype,
@@ -190,3 +191,5 @@ def _make_average(variable: tf.Variable) -> tf.Variable:
         use_resource=True,
         collections=[tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.MOVING_AVERAGE_VARIABLES],
     )
+    save_like(average, variable)
+    return average

@@ -27,6 +27,7 @@ from ..loop.state import TrainLoop
 from ..tfutils.checkpoint_reader import CheckpointReader, read_checkpoint_state
 from ..tfutils.checkpoint_state import STATE_SUFFIX, read_end, read_state
 from ..tfutils.exact.state import find_exact
+from ..tfutils.partitions import values_of
 from ..tfutils.sessinit import SaverRestore, SessionInit
 from ..tfutils.varmanip import SessionUpdate
 from ..utils import logger
@@ -90,12 +91,8 @@ class _RestoreEnd(SaverRestore):
 
     def _run_init(self, sess: tf.Session) -> None:
         super()._run_init(sess)
-        found = [
-            one
-            for one in sess.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
-            if one.op.name in self._changed
-        ]
-        SessionUpdate(sess, found).update({one.name: self._changed[one.op.name] for one in found})
+        variables = sess.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
+        SessionUpdate(sess, variables).update(values_of(variables, self._changed)[0])
 
 
 def _latest(directory: str) -> str:
