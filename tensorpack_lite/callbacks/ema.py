@@ -41,12 +41,14 @@ class EMAWeights(Callback):
     number of updates, `ExponentialMovingAverage/num_updates`. They are in `GLOBAL_VARIABLES`, so a
     `ModelSaver` after this callback saves them. The names are those of `tf.train.ExponentialMovingAverage`.
 
-    Runs at: setup_graph, before_train, before_epoch, trigger_step.
+    Runs at: setup_graph, before_train, before_epoch, trigger_step. In every process of a distributed training.
 
     Example:
         >>> ema = EMAWeights(0.999)
         >>> callbacks = [ema, ModelSaver(), SwapEMAWeights(InferenceRunner(data, ScalarStats("cost")), ema)]
     """
+
+    _chief_only = False
 
     def __init__(self, decay: float = 0.999) -> None:
         self.decay = check_fraction("EMAWeights: decay", decay)
@@ -67,6 +69,11 @@ class EMAWeights(Callback):
         self._begin = tf.group(*[average.assign_add(variable - average) for variable, average in self._pairs])
         self._put_averages = tf.group(*[variable.assign(average) for variable, average in self._pairs])
         logger.info("EMAWeights: averages %d variables with decay %g.", len(self._pairs), self.decay)
+
+    @property
+    def is_set_up(self) -> bool:
+        """Whether `setup_graph` has been called."""
+        return bool(self._pairs)
 
     def _build_update(self) -> tf.Operation:
         num_done = tf.cast(self._num_updates.read_value(), tf.float32)
@@ -150,6 +157,7 @@ class SwapEMAWeights(ProxyCallback):
 
     Raises:
         TypeError: an argument has another type, or `cb` is a `PeriodicTrigger`.
+        RuntimeError: in `setup_graph`: `ema` does not come before this callback.
 
     Runs at: the same times as the inner callback.
 
@@ -165,6 +173,13 @@ class SwapEMAWeights(ProxyCallback):
                 "PeriodicTrigger(SwapEMAWeights(callback, ema), ...) instead."
             )
         self.ema = check_type("SwapEMAWeights: ema", ema, EMAWeights)
+
+    def _setup_graph(self) -> None:
+        if not self.ema.is_set_up:
+            raise RuntimeError(
+                "SwapEMAWeights: its EMAWeights has not been set up. Put the EMAWeights before this callback in the list."
+            )
+        super()._setup_graph()
 
     def _trigger_epoch(self) -> None:
         with self.ema.swapped():
