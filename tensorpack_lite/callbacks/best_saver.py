@@ -85,12 +85,13 @@ class MinSaver(Callback):
         self.monitor_stat = monitor_stat
         self.reverse = reverse
         self._filename = filename or f"{'max' if reverse else 'min'}-{monitor_stat.replace('/', '-')}"
-        self.checkpoint_dir = find_checkpoint_dir(checkpoint_dir)
+        self._given_dir = find_checkpoint_dir(checkpoint_dir) if checkpoint_dir else None
+        self.checkpoint_dir = self._given_dir
         self.best: tuple[int, float] | None = None
 
     def _setup_graph(self) -> None:
         who = type(self).__name__
-        self._store = CheckpointStore(need_checkpoint_dir(self.checkpoint_dir, who), who)
+        self._store = CheckpointStore(need_checkpoint_dir(self._given_dir, who), who)
         self.checkpoint_dir = self._store.directory
         self._background = background_save(self.checkpoint_dir)
         if self.restore_best == "averages" and not self.trainer.find_callbacks(EMAWeights):

@@ -39,8 +39,8 @@ class EarlyStopping(Callback):
         best: `(step, value)` of the last improvement, or None.
         num_bad: number of values since then.
 
-    Runs at: before_epoch, trigger_step, trigger. Put it after the callback that reports the statistic. A
-    trigger without a new value logs a warning and does not count.
+    Runs at: before_epoch, trigger_step, trigger. In every process of a distributed training; the chief's statistic counts. Put
+    it after the callback that reports the statistic. A trigger without a new value logs a warning and does not count.
 
     Example:
         >>> EarlyStopping("validation_error", patience=5)
@@ -48,6 +48,8 @@ class EarlyStopping(Callback):
 
     Note: a checkpoint keeps `best` and `num_bad`. To keep the best weights, use `MinSaver` or `TopKSaver`.
     """
+
+    _chief_only = False
 
     def __init__(
         self,

@@ -8,8 +8,10 @@ from typing import Any, Iterator
 import numpy as np
 
 from ..compat import tfv1 as tf
+from ..compat.variables import save_like
 from ..loop.callback import Callback
 from ..loop.proxy_callback import ProxyCallback
+from ..tfutils.tower.copies import update_copies
 from ..tfutils.varmanip import SessionUpdate
 from ..utils import logger
 from ..utils.checks import check_fraction, check_type
@@ -37,12 +39,14 @@ class EMAWeights(Callback):
     number of updates, `ExponentialMovingAverage/num_updates`. They are in `GLOBAL_VARIABLES`, so a
     `ModelSaver` after this callback saves them. The names are those of `tf.train.ExponentialMovingAverage`.
 
-    Runs at: setup_graph, before_train, before_epoch, trigger_step.
+    Runs at: setup_graph, before_train, before_epoch, trigger_step. In every process of a distributed training.
 
     Example:
         >>> ema = EMAWeights(0.999)
         >>> callbacks = [ema, ModelSaver(), SwapEMAWeights(InferenceRunner(data, ScalarStats("cost")), ema)]
     """
+
+    _chief_only = False
 
     def __init__(self, decay: float = 0.999) -> None:
         self.decay = check_fraction("EMAWeights: decay", decay)
@@ -63,6 +67,11 @@ class EMAWeights(Callback):
         self._begin = tf.group(*[average.assign_add(variable - average) for variable, average in self._pairs])
         self._put_averages = tf.group(*[variable.assign(average) for variable, average in self._pairs])
         logger.info("EMAWeights: averages %d variables with decay %g.", len(self._pairs), self.decay)
+
+    @property
+    def is_set_up(self) -> bool:
+        """Whether `setup_graph` has been called."""
+        return bool(self._pairs)
 
     def _build_update(self) -> tf.Operation:
         num_done = tf.cast(self._num_updates.read_value(), tf.float32)
@@ -105,6 +114,7 @@ class EMAWeights(Callback):
     def put_averages(self) -> None:
         """Replace the weights by the averages. This cannot be undone; see `swapped`."""
         self.trainer.sess.run(self._put_averages)
+        update_copies(self.trainer.sess, [variable.op.name for variable, _ in self._pairs])
 
     @contextmanager
     def swapped(self) -> Iterator[None]:
@@ -145,6 +155,7 @@ class SwapEMAWeights(ProxyCallback):
 
     Raises:
         TypeError: an argument has another type, or `cb` is a `PeriodicTrigger`.
+        RuntimeError: in `setup_graph`: `ema` does not come before this callback.
 
     Runs at: the same times as the inner callback.
 
@@ -160,6 +171,13 @@ class SwapEMAWeights(ProxyCallback):
                 "PeriodicTrigger(SwapEMAWeights(callback, ema), ...) instead."
             )
         self.ema = check_type("SwapEMAWeights: ema", ema, EMAWeights)
+
+    def _setup_graph(self) -> None:
+        if not self.ema.is_set_up:
+            raise RuntimeError(
+                "SwapEMAWeights: its EMAWeights has not been set up. Put the EMAWeights before this callback in the list."
+            )
+        super()._setup_graph()
 
     def _trigger_epoch(self) -> None:
         with self.ema.swapped():
@@ -177,7 +195,7 @@ def _averaged_variables() -> list[tf.Variable]:
 
 
 def _make_average(variable: tf.Variable) -> tf.Variable:
-    return tf.get_variable(
+    average = tf.get_variable(
         f"{variable.op.name}/{_NAME}",
         shape=variable.shape,
         dtype=variable.dtype.base_dtype,
@@ -186,3 +204,5 @@ def _make_average(variable: tf.Variable) -> tf.Variable:
         use_resource=True,
         collections=[tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.MOVING_AVERAGE_VARIABLES],
     )
+    save_like(average, variable)
+    return average

@@ -13,6 +13,7 @@ from ..loop.callback import Callback
 from ..tfutils.checkpoint_background import BackgroundSave
 from ..tfutils.checkpoint_state import END_SUFFIX, EndState, pack_end
 from ..tfutils.checkpoint_store import CheckpointStore
+from ..tfutils.partitions import join_parts, name_in_files
 from ..tfutils.sessinit import SaverRestore
 from ..utils import logger
 from ..utils.fs import normpath
@@ -95,6 +96,8 @@ class EpochEnd:
             return
         checksums = self._run(self._checksums)
         changed = [one for one, saved in self._saved.items() if not np.array_equal(saved, checksums[one])]
+        wholes = {name_in_files(self._variables[name]) for name in changed}
+        changed = [name for name, variable in self._variables.items() if name_in_files(variable) in wholes]
         variables = self._fetch(changed)
         if variables is None:
             _log(f"Callbacks have changed {', '.join(changed)} after {name} was saved.")
@@ -119,7 +122,8 @@ class EpochEnd:
         if num_bytes > _MAX_BYTES or not all(_is_number(one.dtype.base_dtype) for one in variables.values()):
             return None
         values = {name: np.asarray(self._run(one)) for name, one in variables.items()}
-        return values if sum(value.nbytes for value in values.values()) <= _MAX_BYTES else None
+        is_small = sum(value.nbytes for value in values.values()) <= _MAX_BYTES
+        return join_parts(variables.values(), values) if is_small else None
 
     @staticmethod
     def _run(fetches: Any) -> Any:

@@ -8,10 +8,12 @@ from typing import Callable, Sequence
 
 import numpy as np
 
+from ..compat import tensorflow
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..tfutils.collection import get_collection_to_run
 from ..tfutils.dependency import operations_needed
+from ..tfutils.tower.copies import find_copies, has_copies
 from ..utils import logger
 from ..utils.checks import check_type
 from ..utils.npz import write_npz
@@ -24,6 +26,8 @@ _ASSIGNS = re.compile("Assign|Apply|(?<!Tensor)Scatter(?!Nd$)")
 class RunOp(Callback):
     """
     Callback that runs an operation before training, at triggers, or along with every step.
+
+    If each tower has its own variables, the copies of those that the operation changes get the new values after it.
 
     Args:
         op: an operation or a tensor, or a function without arguments that creates one in `_setup_graph`.
@@ -59,12 +63,17 @@ class RunOp(Callback):
         self.verbose = verbose
         self._op: tf.Operation | tf.Tensor = None
         self._args: tf.train.SessionRunArgs | None = None
+        self._copies: list[tf.Operation] = []
 
     def _setup_graph(self) -> None:
         self._op = self._given() if callable(self._given) else self._given
+        if isinstance(self._op, tensorflow.Variable):  # what `tf.assign` returns for a resource variable
+            self._op = self._op.op
         expected = "an operation, a tensor, or a function that creates one"
         check_type(f"{type(self).__name__}: op", self._op, (tf.Operation, tf.Tensor), expected)
         self._args = tf.train.SessionRunArgs(self._op) if self.run_step else None
+        if has_copies(self._op.graph):
+            self._copies = find_copies(self._op.graph, _changed_by(self._op))
 
     def _before_train(self) -> None:
         is_done = self.trainer.exact and self.trainer.loop.is_resumed and _changes_only_saved(self._op)
@@ -80,10 +89,19 @@ class RunOp(Callback):
             self._log()
         return self._args
 
+    def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
+        if self._args is not None:
+            self._update_copies()
+
     def _run(self) -> None:
         if self.verbose:
             self._log()
         tf.get_default_session().run(self._op)
+        self._update_copies()
+
+    def _update_copies(self) -> None:
+        if self._copies:
+            tf.get_default_session().run(self._copies)
 
     def _log(self) -> None:
         logger.info("%s: running %s.", type(self).__name__, self._op.name)
@@ -91,9 +109,14 @@ class RunOp(Callback):
 
 def _changes_only_saved(op: tf.Operation | tf.Tensor) -> bool:
     """Return whether an operation changes variables, and all of them are in checkpoints."""
-    needed = operations_needed([op if isinstance(op, tf.Operation) else op.op])
-    changed = {one.inputs[0].op.name for one in needed if _ASSIGNS.search(one.type) and one.inputs}
+    changed = _changed_by(op)
     return bool(changed) and changed <= {variable.op.name for variable in tf.global_variables()}
+
+
+def _changed_by(op: tf.Operation | tf.Tensor) -> set[str]:
+    """Return the names of the variables that an operation changes."""
+    needed = operations_needed([op if isinstance(op, tf.Operation) else op.op])
+    return {one.inputs[0].op.name for one in needed if _ASSIGNS.search(one.type) and one.inputs}
 
 
 class RunUpdateOps(RunOp):
@@ -113,6 +136,7 @@ class RunUpdateOps(RunOp):
 
     def _setup_graph(self) -> None:
         super()._setup_graph()
+        self._copies = []  # a tower's own statistics may differ until the end of the epoch
         if not tf.get_collection(self._collection):
             self._args = None
 

@@ -43,7 +43,7 @@ class ModelSaver(Callback):
     Args:
         max_to_keep: number of checkpoints to keep; older ones are removed. None or 0 keeps all.
         keep_checkpoint_every_n_hours: of the checkpoints to remove, keep one for each such period of training time.
-        checkpoint_dir: the directory; created if it is missing. None means the logger's directory.
+        checkpoint_dir: the directory; created if it is missing. None means the logger's directory when training starts.
         var_collections: a collection, or a list of collections, of the variables to save, as they are when this callback
             sets up. None means `GLOBAL_VARIABLES`.
         asynchronous: write checkpoints in a thread, with the same bytes. Training waits only until the variables are copied,
@@ -61,7 +61,7 @@ class ModelSaver(Callback):
             next trigger of this callback or of one that copies checkpoints, at the latest in `after_train`.
 
     Attributes:
-        checkpoint_dir: the directory, or None.
+        checkpoint_dir: the directory; None before `setup_graph` if none was given.
         saver: the `tf.train.Saver`, available from `setup_graph` on; also in the collection `SAVERS`.
         variables: the variables to save, from `setup_graph` on; empty on ranks that do not write.
         epoch_end: what the trainer calls at the end of an epoch.
@@ -91,7 +91,8 @@ class ModelSaver(Callback):
         self._secs_between_kept = keep_checkpoint_every_n_hours * 3600
         self._next_to_keep = time.time() + self._secs_between_kept
         self._lasting: set[str] = set()  # checkpoints that are never removed
-        self.checkpoint_dir = find_checkpoint_dir(checkpoint_dir)
+        self._given_dir = find_checkpoint_dir(checkpoint_dir) if checkpoint_dir else None
+        self.checkpoint_dir = self._given_dir
         self.saver: tf.train.Saver = None
         self._asynchronous = asynchronous
         self._skips = busy == "skip"
@@ -102,6 +103,7 @@ class ModelSaver(Callback):
 
     def _setup_graph(self) -> None:
         self._is_writer = self.trainer.is_chief
+        self.checkpoint_dir = self._given_dir or find_checkpoint_dir(None)
         if not self._is_writer:
             return
         self._store = CheckpointStore(need_checkpoint_dir(self.checkpoint_dir, "ModelSaver"), "ModelSaver")

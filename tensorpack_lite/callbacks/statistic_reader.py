@@ -14,6 +14,9 @@ class StatisticReader:
     """
     Reader of the newest value of a statistic for a callback, which warns if there is none.
 
+    If the callback is called on several ranks, all of them get the chief's value, so that they make the same decisions. All must
+    read at the same steps.
+
     Args:
         callback: the callback; its `trainer.monitors` are read, and it is named in messages.
         name: the name of the statistic.
@@ -37,6 +40,16 @@ class StatisticReader:
         Return the newest `(global_step, value)`, or None, with a warning or, if `strict` is set, an error at the end of
         the epoch.
         """
+        ranks = self._callback.trainer.ranks
+        if ranks is None or ranks.size == 1 or self._callback.chief_only:
+            return self._read_own()
+        newest = self._read_own() if ranks.rank == 0 else None
+        mine = None if newest is None else [newest[0], float(newest[1]).hex()]
+        told = ranks.channel.all_gather(f"the statistic of {self._callback}", mine)[0]
+        return None if told is None else (int(told[0]), float.fromhex(told[1]))
+
+    def _read_own(self) -> tuple[int, float] | None:
+        """Read the statistic of this process."""
         monitors: Any = self._callback.trainer.monitors  # the class is above this module
         history = monitors.get_history(self._name)
         if history:

@@ -1,10 +1,11 @@
-"""The function that creates the variables of layers: `tf.get_variable`, or a script's replacement of it."""
+"""What TensorFlow offers for variables without a public name: the function that layers call, and slices of partitioned variables."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple, Tuple
 
 from tensorflow.python.ops.variable_scope import get_variable as _original
+from tensorflow.python.ops.variables import Variable as _Variable
 
 from . import tensorflow, tfv1
 
@@ -27,3 +28,54 @@ def get_variable(name: str, shape: object = None, **kwargs: object) -> Any:
     # TF 1.15 logs a deprecation for each name that is read as an attribute, so it is read from the dictionary.
     function = vars(tensorflow).get("get_variable", _original)
     return (tfv1.get_variable if function is _original else function)(name, shape, **kwargs)
+
+
+class SaveSlice(NamedTuple):
+    """
+    The place of a variable in a partitioned one.
+
+    Attributes:
+        full_name: the name of the whole in a checkpoint.
+        full_shape: the shape of the whole.
+        offset: the index of the part's first element.
+        shape: the shape of the part.
+    """
+
+    full_name: str
+    full_shape: Tuple[int, ...]
+    offset: Tuple[int, ...]
+    shape: Tuple[int, ...]
+
+
+def save_slice(variable: Any) -> SaveSlice | None:
+    """
+    Return the slice that `tf.train.Saver` saves for a part of a partitioned variable; None for any other variable.
+
+    Why private: TensorFlow has no public function for it. Tried on 1.15, 2.15, 2.21.
+    """
+    info = getattr(variable, "_save_slice_info", None)
+    if info is None:
+        return None
+    full_shape, offset, shape = (
+        tuple(map(int, v)) for v in (info.full_shape, info.var_offset, info.var_shape)
+    )
+    return SaveSlice(info.full_name, full_shape, offset, shape)
+
+
+def save_like(variable: Any, original: Any) -> None:
+    """
+    Let `tf.train.Saver` save a variable in slices, if another one is a part of a partitioned variable.
+
+    TensorFlow does so for the slots of optimizers.
+
+    Why private: TensorFlow has no public function for it. Tried on 1.15, 2.15, 2.21.
+
+    Args:
+        variable: a variable named `<name of the original>/<suffix>`, with the same shape.
+        original: the other variable.
+    """
+    part = save_slice(original)
+    if part is not None:
+        name = part.full_name + variable.op.name[len(original.op.name) :]
+        info = _Variable.SaveSliceInfo(name, list(part.full_shape), list(part.offset), list(part.shape))
+        variable._set_save_slice_info(info)

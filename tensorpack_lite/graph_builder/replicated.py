@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from contextlib import nullcontext
 from typing import Any, Callable, ContextManager, Sequence
 
@@ -12,6 +11,7 @@ from ..compat import tfv1 as tf
 from ..compat.value_names import value_of
 from ..tfutils.gradproc import GradVars
 from ..tfutils.tower.context import get_current_tower_context
+from ..tfutils.tower.copies import register_copies, split_tower
 from ..tfutils.varreplace import custom_getter_scope, override_to_local_variable
 from ..utils import logger
 from ..utils.checks import check_choice
@@ -28,7 +28,6 @@ from .packing import GradientPacker
 from .placement import device_of_gpu
 
 _MODES = ("nccl", "cpu", "hierarchical", "gpu", "collective")
-_OF_TOWER = re.compile(r"tower([0-9]+)/(.+)")
 
 
 class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
@@ -149,10 +148,10 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         metrics = {var.op.name for var in tf.get_collection(tf.GraphKeys.METRIC_VARIABLES)}
         assignments, unknown = [], []
         for var in variables:
-            match = _OF_TOWER.fullmatch(var.op.name)
-            if match is None:
+            parts = split_tower(var.op.name)
+            if parts is None:
                 continue
-            original = by_name.get(match.group(2)) if int(match.group(1)) > 0 else None
+            original = by_name.get(parts[1]) if parts[0] > 0 else None
             if original is None:
                 if var.op.name not in metrics:
                     unknown.append(var)
@@ -167,6 +166,7 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
             logger.warning(message)
         if not assignments:
             return None
+        register_copies(assignments)
         logger.info(
             f"{len(assignments)} variables of the other towers are copies of those of the first tower."
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..compat import tensorflow
 from ..compat import tfv1 as tf
+from ..compat.variables import save_like
 from ..utils.checks import check_at_least
 from ..utils.errors import type_error
 from .gradproc import GradVars
@@ -129,9 +130,10 @@ def _is_resource(var: tf.Variable) -> bool:
 
 def _make_sum(var: tf.Variable) -> tf.Variable:
     with tf.device(var.device):
-        return _make_zeros(
-            f"{_name_in_current_scope(var.op.name)}/AccumGrad", var.shape, var.dtype.base_dtype, var
-        )
+        name = f"{_name_in_current_scope(var.op.name)}/AccumGrad"
+        total = _make_zeros(name, var.shape, var.dtype.base_dtype, var)
+    save_like(total, var)
+    return total
 
 
 def _make_counter(variables: list[tf.Variable]) -> tf.Variable:

@@ -9,6 +9,7 @@ from ..compat import tfv1 as tf
 from ..utils import logger
 from .checkpoint_reader import CheckpointReader
 from .common import get_op_tensor_name
+from .partitions import name_in_files
 from .varmanip import is_training_name
 
 
@@ -38,10 +39,11 @@ def warn_of_mismatch(where: str, not_where: str, names: Iterable[str]) -> None:
 def why_none_match(checkpoint: CheckpointReader, prefix: str | None) -> str:
     """Return a sentence for an error: why the graph may have no variable of the checkpoint."""
     for variable in tf.global_variables():
-        name = re.sub(r"_\d+(?=/)", "", variable.op.name)
-        if name != variable.op.name and checkpoint.key_of(name) is not None:
+        own_name = name_in_files(variable)
+        name = re.sub(r"_\d+(?=/)", "", own_name)
+        if name != own_name and checkpoint.key_of(name) is not None:
             return (
-                f"The checkpoint has '{name}', the graph '{variable.op.name}': layers without a name are numbered, and Keras "
+                f"The checkpoint has '{name}', the graph '{own_name}': layers without a name are numbered, and Keras "
                 "numbers those of all models in a process. Name the layers."
             )
     return (

@@ -20,7 +20,10 @@ from .checkpoint_reader import (
     restoring,
 )
 from .common import get_op_tensor_name
+from .matching import Match, by_key, set_from_checkpoint
 from .mismatch import names_with_other_trainers, op_names, warn_of_mismatch, why_none_match
+from .partitions import names_in_files, values_of
+from .tower.copies import update_copies
 from .varmanip import (
     SessionUpdate,
     get_checkpoint_path,
@@ -145,6 +148,7 @@ class SaverRestore(SessionInit):
 
     Attributes:
         path: the checkpoint, without suffix.
+        missing: the variables of the graph that the checkpoint does not have, once it is restored.
 
     Raises:
         FileNotFoundError: the checkpoint does not exist.
@@ -162,8 +166,10 @@ class SaverRestore(SessionInit):
         self.path = get_checkpoint_path(find_redirected(str(model_path)))
         self.prefix = prefix
         self.ignore = [get_op_tensor_name(name)[1] for name in ignore]
+        self.missing: list[str] = []
         self._saver: Any = None
-        self._to_cast: dict[str, tf.Variable] = {}
+        self._restored: list[Match] = []
+        self._to_cast: list[Match] = []
 
     def offered_shapes(self) -> dict[str, tuple[int, ...]] | None:
         """Return the shapes in the checkpoint, except those in `ignore`."""
@@ -181,9 +187,9 @@ class SaverRestore(SessionInit):
                 f"{why_none_match(checkpoint, self.prefix)}"
             )
         different = [
-            f"{var.op.name} {var.shape} (in the checkpoint {checkpoint.shapes[key]})"
-            for key, var in matched.items()
-            if not tf.TensorShape(var.shape).is_compatible_with(checkpoint.shapes[key])
+            f"{match.variable.op.name} {match.shape} (in the checkpoint {checkpoint.shapes[match.key]})"
+            for match in matched
+            if not match.shape.is_compatible_with(checkpoint.shapes[match.key])
         ]
         if different:
             raise ValueError(
@@ -191,53 +197,59 @@ class SaverRestore(SessionInit):
                 "SmartInit(path, ignore_mismatch=True)."
             )
         logger.info(f"Restoring checkpoint from {self.path} ...")
-        same = {key: var for key, var in matched.items() if var.dtype.base_dtype == checkpoint.dtypes[key]}
-        self._to_cast = {key: var for key, var in matched.items() if key not in same}
-        if same:
+        self._restored = [match for match in matched if match.is_like(checkpoint)]
+        self._to_cast = [match for match in matched if not match.is_like(checkpoint)]
+        if self._restored:
             with tf.name_scope(None):
-                self._saver = tf.train.Saver(same, name="SaverRestore")
+                self._saver = tf.train.Saver(by_key(self._restored), name="SaverRestore")
 
     def _run_init(self, sess: tf.Session) -> None:
         if self._saver is not None:
             with restoring(self.path):
                 self._saver.restore(sess, self.path)
-        if self._to_cast:
-            checkpoint = CheckpointReader(self.path)
-            update = SessionUpdate(sess, self._to_cast.values())
-            update.update({var.name: checkpoint.read(key) for key, var in self._to_cast.items()})
+            update_copies(sess, [match.variable.op.name for match in self._restored])
+        set_from_checkpoint(sess, CheckpointReader(self.path), self._to_cast)
 
-    def _match(self, checkpoint: CheckpointReader) -> dict[str, tf.Variable]:
-        """Return `{key in the checkpoint: variable}` of the matching variables, and warn about the others."""
-        matched: dict[str, tf.Variable] = {}
-        only_in_graph = []
-        named = [(get_savename_from_varname(var.name, self.prefix), var) for var in tf.global_variables()]
-        taken = {*self.ignore, *(name for name, _ in named)}
-        for name, var in named:
-            if name in self.ignore:
+    def _match(self, checkpoint: CheckpointReader) -> list[Match]:
+        """Return the matching variables, and warn about the others."""
+        matched: dict[str, Match] = {}
+        found: list[Match] = []
+        self.missing = []
+        variables = tf.global_variables()
+        taken = {*self.ignore, *(self._names_of(var)[0][0] for var in variables)}
+        for var in variables:
+            names = self._names_of(var)
+            if any(name in self.ignore for name, _ in names):
                 continue
-            key = checkpoint.key_of(name)
+            keys = [(checkpoint.key_of(name), is_part) for name, is_part in names]
+            others = [other for other in names_with_other_trainers(names[0][0]) if other not in taken]
+            others = [key for key in map(checkpoint.key_of, others) if key not in matched]
+            keys += [(key, False) for key in others]
+            key, is_part = next((pair for pair in keys if pair[0] is not None), (None, False))
             if key is None:
-                others = [other for other in names_with_other_trainers(name) if other not in taken]
-                keys = map(checkpoint.key_of, others)
-                key = next((found for found in keys if found is not None and found not in matched), None)
-            if key is None:
-                only_in_graph.append(var.op.name)
-            elif key in matched:
+                self.missing.append(var.op.name)
+                continue
+            if key in matched and not (is_part and matched[key].is_part):
                 raise ValueError(
-                    f"SaverRestore: '{matched[key].op.name}' and '{var.op.name}' both match '{key}' of {self.path}. Change the "
-                    f"prefix, or add '{key}' to ignore."
+                    f"SaverRestore: '{matched[key].variable.op.name}' and '{var.op.name}' both match '{key}' of {self.path}. "
+                    f"Change the prefix, or add '{key}' to ignore."
                 )
-            else:
-                matched[key] = var
+            matched[key] = Match(key, var, is_part)
+            found.append(matched[key])
         unused = [key for key in checkpoint.shapes if key not in matched]
-        warn_of_mismatch("graph", "checkpoint", only_in_graph)
+        warn_of_mismatch("graph", "checkpoint", self.missing)
         names = [key for key in unused if get_op_tensor_name(key)[1] not in self.ignore]
         warn_of_mismatch(
             "checkpoint",
             "graph",
             [key for key in names if not _OF_TRAINING.fullmatch(get_op_tensor_name(key)[0])],
         )
-        return matched
+        return found
+
+    def _names_of(self, variable: tf.Variable) -> list[tuple[str, bool]]:
+        """Return the names that a variable may have in the checkpoint, as `names_in_files` does, with `:0`."""
+        names = names_in_files(variable)
+        return [(get_savename_from_varname(f"{name}:0", self.prefix), is_part) for name, is_part in names]
 
 
 class SaverRestoreRelaxed(SaverRestore):
@@ -258,8 +270,7 @@ class SaverRestoreRelaxed(SaverRestore):
         checkpoint = CheckpointReader(self.path)
         with sess.graph.as_default():
             matched = self._match(checkpoint)
-        update = SessionUpdate(sess, matched.values(), ignore_mismatch=True)
-        update.update({var.name: checkpoint.read(key) for key, var in matched.items()})
+        set_from_checkpoint(sess, checkpoint, matched, ignore_mismatch=True)
 
 
 class DictRestore(SessionInit):
@@ -299,20 +310,18 @@ class DictRestore(SessionInit):
             source = next((other for other in others if other in values), None)
             if name not in values and source is not None:
                 values[name] = values.pop(source)
-        common = [name for name in variables if name in values]
-        logger.info("Variables to restore from dict: " + ", ".join(op_names(common)))
-        warn_of_mismatch("graph", "dict", op_names(name for name in variables if name not in values))
+        by_op_name = {get_op_tensor_name(name)[0]: value for name, value in values.items()}
+        found, used = values_of(variables.values(), by_op_name, self._ignore_mismatch)
+        logger.info("Variables to restore from dict: " + ", ".join(op_names(found)))
+        warn_of_mismatch("graph", "dict", op_names(name for name in variables if name not in found))
         unused = [
-            name
-            for name in op_names(name for name in values if name not in variables)
-            if not _OF_TRAINING.fullmatch(name)
+            name for name in sorted(by_op_name) if name not in used and not _OF_TRAINING.fullmatch(name)
         ]
         if unused:
             logger.warning(
                 "The following variables are in the dict, but not found in the graph: " + ", ".join(unused)
             )
-        update = SessionUpdate(sess, variables.values(), self._ignore_mismatch)
-        update.update({name: values[name] for name in common})
+        SessionUpdate(sess, variables.values(), self._ignore_mismatch).update(found)
 
 
 def SmartInit(  # noqa: N802

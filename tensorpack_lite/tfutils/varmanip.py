@@ -12,15 +12,15 @@ import numpy as np
 from ..compat import tfv1 as tf
 from ..compat.private import make_callable
 from ..utils import logger
-from ..utils.fs import normpath
-from ..utils.npz import read_npz, write_npz
+from ..utils.npz import read_npz
 from ..utils.old_names import old_name_finder, old_star_names
-from .checkpoint_background import background_save
-from .checkpoint_reader import STATE_FILE, CheckpointReader, read_checkpoint_state
-from .checkpoint_store import CheckpointStore
+from .checkpoint_reader import CheckpointReader, read_checkpoint_state
 from .common import get_op_tensor_name, require_default_session
 from .fitting import fit_to_variable
 from .npy_dict import load_npy_dict
+from .partitions import join_parts
+from .tower.copies import update_copies
+from .variable_files import write_checkpoint, write_npz_file
 
 __all__ = [
     "SessionUpdate",
@@ -53,7 +53,7 @@ _TRAINING_NAME = re.compile(
 
 class SessionUpdate:
     """
-    Setter of a session's variables that adds nothing to the graph.
+    Setter of a session's variables, and of their copies in other towers, that adds nothing to the graph.
 
     Args:
         sess: an open session.
@@ -104,6 +104,8 @@ class SessionUpdate:
                     feeds[initial_value] = value
             self.sess.run(initializers, feed_dict=feeds)
             waiting = postponed
+        names = [get_op_tensor_name(name)[0] for name in prms]
+        update_copies(self.sess, names, but=names)
 
     @staticmethod
     def relaxed_value_for_var(
@@ -200,9 +202,9 @@ def save_checkpoint_vars(dic: dict[str, np.ndarray], path: str) -> None:
             f"save_checkpoint_vars: cannot write {path}. Use the suffix .npz, or none for a checkpoint."
         )
     if path.endswith(".npz"):
-        _write_npz(dic, path)
+        write_npz_file(dic, path)
     else:
-        _write_checkpoint(dic, path)
+        write_checkpoint(dic, path)
 
 
 save_chkpt_vars = save_checkpoint_vars
@@ -233,7 +235,9 @@ def dump_session_params(path: str) -> None:
         )
     saved = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
     parameters = {var.name: var for var in saved if var.name in trainable or var.name in model}
-    save_checkpoint_vars(session.run(parameters), path)
+    values = {get_op_tensor_name(name)[0]: value for name, value in session.run(parameters).items()}
+    joined = join_parts(parameters.values(), values)
+    save_checkpoint_vars({f"{name}:0": value for name, value in joined.items()}, path)
 
 
 def load_parameter_file(path: str) -> dict[str, np.ndarray]:
@@ -354,43 +358,3 @@ def _latest_checkpoint(path: str) -> str:
             f"e.g. {directory}/model-100."
         )
     return str(latest)
-
-
-def _write_checkpoint(dic: dict[str, np.ndarray], path: str) -> None:
-    arrays = {get_op_tensor_name(name)[0]: np.asarray(value) for name, value in dic.items()}
-    if len(arrays) != len(dic):
-        raise ValueError(
-            "save_checkpoint_vars: two names mean the same variable, one with and one without ':0'. Remove one."
-        )
-    if not arrays:
-        raise ValueError("save_checkpoint_vars: there is nothing to save (expected at least 1 array, got 0).")
-    directory, name = os.path.split(path)
-    directory = directory or "."
-    tf.gfile.MakeDirs(directory)
-    background_save(normpath(directory)).wait()  # a callback may call this function while ModelSaver writes
-    store = CheckpointStore(directory, "save_checkpoint_vars")
-    store.save(name, lambda prefix: _save_arrays(arrays, prefix))
-    if not tf.gfile.Exists(store.path(STATE_FILE)):
-        store.record(name)
-
-
-def _save_arrays(arrays: dict[str, np.ndarray], prefix: str) -> None:
-    names = sorted(arrays)
-    with tf.Graph().as_default(), tf.Session() as sess:
-        tensors = [tf.placeholder(tf.as_dtype(arrays[name].dtype), arrays[name].shape) for name in names]
-        save = tf.raw_ops.SaveV2(
-            prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names), tensors=tensors
-        )
-        sess.run(save, feed_dict={tensor.name: arrays[name] for tensor, name in zip(tensors, names)})
-
-
-def _write_npz(dic: dict[str, np.ndarray], path: str) -> None:
-    directory, name = os.path.split(path)
-    aside = os.path.join(directory, f".{name}.tmp")
-    try:
-        with open(aside, "wb") as file:
-            write_npz(file, dic, compress=True)
-        os.replace(aside, path)
-    finally:
-        if os.path.exists(aside):
-            os.remove(aside)

@@ -133,7 +133,7 @@ class RankTrainer(SingleCostTrainer):
         if self.ranks is not None and any(type(c) is EarlyStopping and c.chief_only for c in callbacks):
             logger.warning(
                 "EarlyStopping runs only on the chief. When it ends training there, the other ranks do not stop, and all end "
-                "with an error. Call .set_chief_only(False), and give all ranks its statistic with ShardedInferenceRunner."
+                "with an error. Leave out .set_chief_only(True), so that all ranks follow the chief's statistic."
             )
         with self._reporting("setting up callbacks"):
             self._compare_savers([*self._callbacks.cbs, *callbacks])

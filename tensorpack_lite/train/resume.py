@@ -27,8 +27,9 @@ from ..loop.state import TrainLoop
 from ..tfutils.checkpoint_reader import CheckpointReader, read_checkpoint_state
 from ..tfutils.checkpoint_state import STATE_SUFFIX, read_end, read_state
 from ..tfutils.exact.state import find_exact
+from ..tfutils.partitions import values_of
 from ..tfutils.sessinit import SaverRestore, SessionInit
-from ..tfutils.varmanip import SessionUpdate
+from ..tfutils.varmanip import SessionUpdate, is_training_name
 from ..utils import logger
 from ..utils.errors import DamagedFileError
 
@@ -48,44 +49,54 @@ def find_checkpoint(directory: str) -> SaverRestore | None:
 
     Raises:
         FileNotFoundError: the file `checkpoint` lists checkpoints, but none of them exists.
-        ValueError: the `.state` file is damaged or from a newer version; or there is none, and `stats.json` is damaged.
+        ValueError: the `.state` file is damaged or from a newer version; or there is none, and `stats.json` is damaged, or the
+            checkpoint has no `global_step`.
     """
     if not os.path.isfile(os.path.join(directory, "checkpoint")):
         return None
     path = _latest(directory)
     end = read_end(path)
-    restore = SaverRestore(path) if end is None else _RestoreEnd(path, end.variables)
+    restore = _RestoreTraining(path, {} if end is None else end.variables)
     state = read_state(restore.path + STATE_SUFFIX) if end is None else end.state
     if state is None:
         place = _guess_place(directory, restore.path)
         state = None if place is None else {"place": place._asdict(), "callbacks": {}}
     else:
-        Place.from_dict(state.get("place"), f"'{restore.path}{STATE_SUFFIX}'")
+        place = Place.from_dict(state.get("place"), f"'{restore.path}{STATE_SUFFIX}'")
+        restore.later["global_step"] = np.int64(place.global_step)  # a checkpoint may have weights only
     restore.checkpoint_state = state
     return restore
 
 
-class _RestoreEnd(SaverRestore):
+class _RestoreTraining(SaverRestore):
     """
-    Initializer that restores a checkpoint, and variables that callbacks have changed after it was saved.
+    Initializer that restores a checkpoint to continue its training, and values that are not in the checkpoint.
+
+    It names the variables of optimizers that the checkpoint does not have, which SaverRestore does not.
 
     Args:
         path: the checkpoint.
-        changed: the values by name.
+        later: values by name, such as of variables that callbacks have changed after the checkpoint was saved.
     """
 
-    def __init__(self, path: str, changed: dict[str, np.ndarray]) -> None:
+    def __init__(self, path: str, later: dict[str, np.ndarray]) -> None:
         super().__init__(path)
-        self._changed = changed
+        self.later = dict(later)
 
     def _run_init(self, sess: tf.Session) -> None:
         super()._run_init(sess)
-        found = [
-            one
-            for one in sess.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
-            if one.op.name in self._changed
-        ]
-        SessionUpdate(sess, found).update({one.name: self._changed[one.op.name] for one in found})
+        variables = sess.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
+        values, _ = values_of(variables, self.later)
+        SessionUpdate(sess, variables).update(values)
+        if "global_step" in self.missing:
+            logger.info(f"{self.path} has no global_step. Its state says {self.later.get('global_step')}.")
+        self.missing = [name for name in self.missing if f"{name}:0" not in values]
+        lost = [name for name in self.missing if is_training_name(name)]
+        if lost:
+            logger.warning(
+                f"{self.path} does not have these variables of the optimizer, which begin with their initial values: "
+                f"{', '.join(lost)}. A ModelSaver without var_collections saves them."
+            )
 
 
 def _latest(directory: str) -> str:
@@ -111,7 +122,13 @@ def _guess_place(directory: str, path: str) -> Place | None:
             "always_resume=False and starting_epoch=..., the number of the last finished epoch plus 1."
         ) from error
     reader = CheckpointReader(path)
-    step = int(reader.read("global_step")) if "global_step" in reader.shapes else 0
+    if "global_step" not in reader.shapes:
+        raise ValueError(
+            f"AutoResumeTrainConfig: the step of {path} is unknown: it has no {STATE_SUFFIX} file and no variable 'global_step'. To "
+            "start a new training from its variables, call logger.set_logger_dir with another directory, and pass "
+            f"TrainConfig(session_init=SmartInit('{path}'))."
+        )
+    step = int(reader.read("global_step"))
     ends = [
         (row["epoch_num"], row["global_step"])
         for row in rows

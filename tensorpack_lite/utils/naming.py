@@ -12,5 +12,8 @@ MOVING_SUMMARY_OPS_KEY = "MOVING_SUMMARY_OPS"
 READ_BEFORE_UPDATE_KEY = "READ_BEFORE_UPDATE"
 """The collection of reads of variables that return the value from before the step's update."""
 
+TOWER_COPIES_KEY = "TOWER_COPIES"
+"""The collection of the operations that set a tower's copy of a variable to the value of the first tower."""
+
 USED_TICKETS_KEY = "USED_TICKETS"
 """The collection of the local variables that count used datapoints. A resumed training counts anew."""

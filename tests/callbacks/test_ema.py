@@ -186,3 +186,9 @@ def test_nothing_to_average():
 
     with pytest.raises(ValueError, match="no trainable floating-point variables"):
         run(Empty(), [EMAWeights()])
+
+
+def test_averages_that_are_not_in_the_list():
+    """SwapEMAWeights whose EMAWeights does not come before it raises an error before training."""
+    with pytest.raises(RuntimeError, match="Put the EMAWeights before this callback"):
+        run(CountingTrainer(), [SwapEMAWeights(Watch(), EMAWeights())])

@@ -13,8 +13,10 @@ from tensorpack_lite.callbacks.trigger import EnableCallbackIf, PeriodicTrigger
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.diagnostics.manifest.describe import describe
 from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.tfutils.sesscreate import NewSessionCreator
 from tensorpack_lite.tfutils.sessinit import JustCurrentSession
+from tensorpack_lite.utils import logger
 
 ALL = pytest.mark.parametrize("row", ROWS, ids=repr)
 NOT_MONITORS = pytest.mark.parametrize("row", [row for row in ROWS if not row.is_monitor], ids=repr)
@@ -117,6 +119,34 @@ def test_two_trainers_do_not_disturb_each_other(row, log_dir, tmp_path):
             trainer.main_loop(steps, 1, 2)
 
     assert [6, 4] == [trainer.global_step for _, trainer in prepared]
+
+
+def report(callback):
+    callback.trainer.monitors.put_scalar("reported", 1.0)
+
+
+def files_in(directory):
+    """Return the content of each file in a directory, by its name."""
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
+
+
+@pytest.mark.slow
+@ALL
+def test_it_writes_to_the_directory_of_its_training(row, log_dir, tmp_path):
+    """A callback that is made before `set_logger_dir` of its training changes nothing in the directory of the training before it."""
+    earlier, own = tmp_path / "earlier", tmp_path / "own"
+    logger.set_logger_dir(str(earlier), action="d")
+    with tf.Graph().as_default():
+        run(row.trainer(), *guests(row, ""), steps=3)
+    made, monitors = guests(row, "")
+    logger.set_logger_dir(str(own), action="d")
+    before = files_in(earlier)
+    run(row.trainer(), [CallbackFactory(trigger=report), *made], monitors, steps=3)
+
+    assert before == files_in(earlier)
+    assert {name for name in before if name.startswith(("model-", "min-", "stats.", "top-"))} <= set(
+        files_in(own)
+    )
 
 
 @ALL

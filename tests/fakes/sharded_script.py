@@ -16,10 +16,14 @@ from fakes.rank_script import Net, batches
 from tensorpack_lite.callbacks import (
     ClassificationError,
     EarlyStopping,
+    EMAWeights,
     Inferencer,
     InferenceRunner,
+    ObjAttrParam,
     ScalarStats,
     ShardedInferenceRunner,
+    StatMonitorParamSetter,
+    SwapEMAWeights,
 )
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
@@ -62,7 +66,16 @@ class Keep(Callback):
         names = ["all_cost", "all_wrong", "one_cost", "one_wrong"]
         found = {name: self.trainer.monitors.get_history(name) for name in names}
         with open(self.path, "w", encoding="utf-8") as file:
-            json.dump({"steps": self.global_step, "seen": getattr(self.numbers, "seen", None), **found}, file)
+            rate = getattr(self.trainer, "rate", None)
+            json.dump(
+                {
+                    "steps": self.global_step,
+                    "rate": rate,
+                    "seen": getattr(self.numbers, "seen", None),
+                    **found,
+                },
+                file,
+            )
 
 
 def validation(count, rng):
@@ -99,7 +112,12 @@ def main(directory, count, fault=""):
         Keep(os.path.join(directory, f"rank-{trainer.rank}.json"), numbers),
     ]
     if fault == "no better":
-        callbacks.append(EarlyStopping("all_wrong", patience=1).set_chief_only(False))
+        ema, trainer.rate = EMAWeights(0.5), 1.0
+        callbacks[0] = SwapEMAWeights(callbacks[0], ema)
+        rate = StatMonitorParamSetter(
+            ObjAttrParam(trainer, "rate"), "one_wrong", lambda rate: rate / 2, 0.0, 1
+        )
+        callbacks = [ema, *callbacks, rate, EarlyStopping("one_wrong", patience=1)]
     trainer.train_with_defaults(
         callbacks=callbacks, monitors=[], extra_callbacks=[], steps_per_epoch=3, max_epoch=4 if fault else 2
     )

@@ -328,6 +328,8 @@ class TestSessionUpdate:
         runs = []
 
         class Counting:
+            graph = sess.graph
+
             def run(self, *args, **kwargs):
                 runs.append(args)
                 return sess.run(*args, **kwargs)

@@ -38,9 +38,14 @@ def test_numbers_are_those_of_the_chief_alone(tmp_path, size, count):
 
 @pytest.mark.full
 def test_all_ranks_stop_alike(tmp_path):
-    """A callback that stops training by a result stops all ranks: after two epochs of three steps, not four."""
+    """
+    A callback that stops training by a result of the chief stops all ranks, after two epochs of three steps, not four; a setter sets
+    the same value. Averages can be validated on all ranks.
+    """
     _, ranks = validated(tmp_path, 2, 4, "no better")
     assert [6, 6] == [rank["steps"] for rank in ranks]
+    assert ranks[0]["rate"] == ranks[1]["rate"] < 1
+    assert ranks[0]["all_cost"] == ranks[1]["all_cost"] != ranks[0]["one_cost"]
 
 
 @pytest.mark.proof

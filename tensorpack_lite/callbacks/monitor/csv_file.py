@@ -30,7 +30,7 @@ class CSVWriter(RowFile):
         path: the file; None means `stats.csv` in the logger's directory.
 
     Attributes:
-        path: the file, or None.
+        path: the file, from `setup_graph` on; None without a directory.
 
     Runs at: before_train, trigger_step, trigger.
 
@@ -43,13 +43,17 @@ class CSVWriter(RowFile):
     FILENAME = "stats.csv"
 
     def __init__(self, path: str | None = None) -> None:
+        super().__init__(path)
+        self._given_path = path
+        self._columns: list[str] = []
+
+    def _setup_graph(self) -> None:
         directory = logger.get_logger_dir()
-        super().__init__(path or (os.path.join(directory, self.FILENAME) if directory else None))
+        self.path = self._given_path or (os.path.join(directory, self.FILENAME) if directory else None)
         if self.path is None:
             logger.warning(
                 "CSVWriter: no logger directory, so nothing is written. Call logger.set_logger_dir(...) first, or pass a path."
             )
-        self._columns: list[str] = []
 
     def _read(self, path: str) -> list[dict[str, Any]]:
         with open(path, encoding="utf-8", newline="") as file, parsing(path, "a table"):

@@ -16,7 +16,7 @@ class TFEventWriter(MonitorBase):
     Monitor that writes summaries, events and the graph to a TensorFlow event file.
 
     Args:
-        logdir: an existing directory; None means the logger's directory. If there is none, nothing is
+        logdir: an existing directory; None means the logger's directory when training starts. If there is none, nothing is
             written, with a warning.
         max_queue: number of events to buffer before they are written.
         flush_secs: seconds between writes to the disk.
@@ -34,14 +34,11 @@ class TFEventWriter(MonitorBase):
     def __init__(
         self, logdir: str | None = None, max_queue: int = 10, flush_secs: int = 120, split_files: bool = False
     ) -> None:
-        self._logdir = logdir or logger.get_logger_dir()
-        self.enabled = self._logdir is not None
-        if self._logdir is None:
-            logger.warning(
-                "TFEventWriter: no logger directory, so nothing is written. Call logger.set_logger_dir(...) first."
-            )
-        elif not os.path.isdir(self._logdir):
-            raise ValueError(f"TFEventWriter: logdir '{self._logdir}' is not a directory. Create it first.")
+        if logdir and not os.path.isdir(logdir):
+            raise ValueError(f"TFEventWriter: logdir '{logdir}' is not a directory. Create it first.")
+        self._given_dir = logdir
+        self._logdir: str | None = None
+        self.enabled = True
         self._max_queue = max_queue
         self._flush_secs = flush_secs
         self._split_files = split_files
@@ -49,6 +46,14 @@ class TFEventWriter(MonitorBase):
         self._has_begun = False
         self._writer: Any = None
         self._graph_thread: threading.Thread | None = None
+
+    def _setup_graph(self) -> None:
+        self._logdir = self._given_dir or logger.get_logger_dir()
+        self.enabled = self._logdir is not None
+        if self._logdir is None:
+            logger.warning(
+                "TFEventWriter: no logger directory, so nothing is written. Call logger.set_logger_dir(...) first."
+            )
 
     def process_summary(self, summary: tf.Summary) -> None:
         """Write a summary at the current step."""

@@ -31,7 +31,7 @@ class JSONWriter(RowFile):
     Attributes:
         FILENAME: "stats.json".
         enabled: whether objects are written; False without a directory.
-        path: the file, or None.
+        path: the file, from `setup_graph` on; None without a directory.
 
     Runs at: before_train, trigger_step, trigger.
 
@@ -41,8 +41,12 @@ class JSONWriter(RowFile):
     FILENAME = "stats.json"
 
     def __init__(self) -> None:
+        super().__init__(None)
+        self.enabled = True
+
+    def _setup_graph(self) -> None:
         directory = logger.get_logger_dir()
-        super().__init__(None if directory is None else os.path.join(directory, self.FILENAME))
+        self.path = None if directory is None else os.path.join(directory, self.FILENAME)
         self.enabled = directory is not None
         if directory is None:
             logger.warning(

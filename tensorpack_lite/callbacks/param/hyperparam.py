@@ -9,6 +9,7 @@ import numpy as np
 
 from ...compat import tfv1 as tf
 from ...tfutils.common import get_op_tensor_name
+from ...tfutils.tower.copies import update_copies
 
 
 class HyperParam(metaclass=ABCMeta):
@@ -80,7 +81,7 @@ class GraphVarParam(HyperParam):
             )
 
     def set_value(self, v: object) -> None:
-        """Assign the variable in the default session."""
+        """Assign the variable, and its copies in other towers, in the default session."""
         dtype = self.var.dtype.base_dtype
         array = np.asarray(v)
         if dtype.is_integer and array.dtype.kind == "f":
@@ -88,10 +89,9 @@ class GraphVarParam(HyperParam):
                 f"GraphVarParam: wrong type for variable '{self.name}' (expected {dtype.name}, got {v})."
             )
         # Feeding the initializer adds nothing to the finalized graph.
-        initializer = self.var.initializer
-        _default_session().run(
-            initializer, feed_dict={initializer.inputs[1]: array.astype(dtype.as_numpy_dtype)}
-        )
+        initializer, session = self.var.initializer, _default_session()
+        session.run(initializer, feed_dict={initializer.inputs[1]: array.astype(dtype.as_numpy_dtype)})
+        update_copies(session, [self.var.op.name])
 
     def get_value(self) -> Any:
         """Return the variable's value in the default session."""

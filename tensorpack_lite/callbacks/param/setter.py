@@ -244,11 +244,11 @@ class HumanHyperParamSetter(HyperParamSetter):
     def __init__(self, param: HyperParam | str, file_name: str = "hyper.txt") -> None:
         super().__init__(param)
         self._file_name = file_name
-        self._directory = logger.get_logger_dir()
+        self._directory: str | None = None
 
     def _setup_graph(self) -> None:
         super()._setup_graph()
-        self._directory = self._directory or logger.get_logger_dir()
+        self._directory = logger.get_logger_dir()
         if self._directory is None:
             raise RuntimeError(
                 f"HumanHyperParamSetter: no logger directory to read '{self._file_name}' from. "

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any, Iterator
 
 from ...compat import tfv1 as tf
+from ...tfutils.partitions import name_in_files, whole_shape
 from ...tfutils.random import find_stateful_random_ops
 from ...tfutils.sessinit import ChainInit, JustCurrentSession, SessionInit
 from ...tfutils.varmanip import get_savename_from_varname, is_training_name
@@ -174,7 +175,8 @@ def little_restored(training: ExaminedTraining) -> Iterator[Remark]:
     parts = _parts(training.session_init)
     if any(part.offered_shapes() is None for part in parts):
         return  # a class of the user
-    wanted = {var.op.name: var for var in tf.global_variables() if _is_of_model(var.op.name)}
+    named = [(name_in_files(var), var) for var in tf.global_variables()]
+    wanted = {name: var for name, var in named if _is_of_model(name)}
     offered: dict[str, Any] = {}
     matched: set[str] = set()
     for part in parts:
@@ -185,7 +187,7 @@ def little_restored(training: ExaminedTraining) -> Iterator[Remark]:
         unused = shapes.keys() - set(used.values())
         offered.update({name: shapes[name] for name in shapes if name in unused and _is_of_model(name)})
     missing = {
-        name: tuple(variable.shape.as_list())
+        name: tuple(whole_shape(variable).as_list())
         for name, variable in wanted.items()
         if name not in matched and variable.shape.rank is not None
     }

@@ -10,6 +10,7 @@ import numpy as np
 from tabulate import tabulate
 
 from ...compat import tfv1 as tf
+from ...tfutils.partitions import join_parts
 from ...tfutils.varmanip import save_checkpoint_vars
 from ...utils import logger
 from ...utils.notes import write_note
@@ -236,7 +237,7 @@ def _write_files(directory: str, incident: Incident, found: _Findings) -> list[s
     step, weights = incident.step - 1, dict(found.weights)
     if "global_step" in weights:
         weights["global_step"] = np.asarray(step, np.asarray(weights["global_step"]).dtype)
-    save_checkpoint_vars(weights, os.path.join(directory, f"model-{step}"))
+    save_checkpoint_vars(join_parts(tf.global_variables(), weights), os.path.join(directory, f"model-{step}"))
     if found.culprit is not None and found.culprit.is_alone:
         files += write_pictures(directory, found.culprit.batch, found.culprit.samples)
     return [f"model-{step}", *files]

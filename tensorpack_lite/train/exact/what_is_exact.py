@@ -14,7 +14,7 @@ from ...loop.group import innermost
 from ...loop.trainer import LoopTrainer
 from ...tfutils.exact.state import ExactResume, begin_exact
 from ...tfutils.random import determinism_switches, find_stateful_random_ops
-from ...tfutils.sessinit import SessionInit
+from ...tfutils.sessinit import SaverRestore, SessionInit
 from ...utils import logger
 
 _PACKAGE = __name__.split(".")[0]
@@ -64,13 +64,14 @@ def begin_exact_resume(
 
 
 def say_what_is_exact(
-    exact: ExactResume, callbacks: list[Callback], train_op: Any, other_reason: str = ""
+    exact: ExactResume, trainer: LoopTrainer, callbacks: list[Callback], train_op: Any, other_reason: str = ""
 ) -> None:
     """
     Log which parts of a training are resumed exactly, in at most three lines.
 
     Args:
         exact: the state of the training.
+        trainer: the trainer.
         callbacks: all callbacks.
         train_op: what a step runs; None if it is unknown.
         other_reason: why the training is not exact besides; "" if it is.
@@ -91,6 +92,9 @@ def say_what_is_exact(
             f"{len(unsaved)} variables that ModelSaver does not save: {_listed(unsaved)} (var_collections, or created by a callback "
             "behind ModelSaver)"
         )
+    missing = _missing_variables(trainer) if exact.is_resumed else []
+    if missing:
+        not_exact.append(f"{len(missing)} variables that the checkpoint does not have: {_listed(missing)}")
     if other_reason:
         not_exact.append(other_reason)
     replayed = [report.stage for report in reports if report.level == "replay"]
@@ -116,6 +120,12 @@ def _unsaved_variables(callbacks: list[Callback]) -> list[str]:
     directory = find_checkpoint_dir(None)
     saved = [set(map(id, cb.variables)) for cb in savers if cb.checkpoint_dir == directory and cb.variables]
     return [one.op.name for one in tf.global_variables() if any(id(one) not in ids for ids in saved)]
+
+
+def _missing_variables(trainer: Any) -> list[str]:
+    """Return the global variables that this process did not find in the checkpoint."""
+    init = None if trainer.arguments is None else trainer.arguments.session_init
+    return init.missing if isinstance(init, SaverRestore) else []
 
 
 def _without_state(callbacks: list[Callback]) -> list[str]:

@@ -19,7 +19,7 @@ from tensorpack_lite.callbacks.param.setter import (
 )
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Callback
-from tensorpack_lite.utils import schedules
+from tensorpack_lite.utils import logger, schedules
 
 
 @pytest.fixture
@@ -194,6 +194,15 @@ class TestHumanHyperParamSetter:
     def test_a_value(self, log_dir, thing, rate, text):
         """The value is read from the line with the parameter's name."""
         self.train(log_dir, rate, text)
+
+        assert 0.25 == thing.rate
+
+    def test_made_before_the_directory_is_set(self, log_dir, thing, rate, tmp_path):
+        """The file in the directory of this training counts, not the one in the directory when the callback was made."""
+        setter = HumanHyperParamSetter(rate)
+        logger.set_logger_dir(str(tmp_path / "own"))
+        (tmp_path / "own" / "hyper.txt").write_text("rate:0.25")
+        run(CountingTrainer(), [setter], epochs=1)
 
         assert 0.25 == thing.rate
 
