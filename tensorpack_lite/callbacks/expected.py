@@ -43,7 +43,7 @@ def find_late_reporter(callbacks: Iterable[Callback], name: str, reported: Itera
     """
     flat = list(_flatten(callbacks))
     late = [cb for cb in flat if isinstance(cb, (PeriodicTrigger, EnableCallbackIf)) and not cb.was_triggered]
-    found = next((cb for cb in late if not isinstance(innermost(cb), _REPORT_NOTHING)), None)
+    found: Callback | None = next((cb for cb in late if not isinstance(innermost(cb), _REPORT_NOTHING)), None)
     found = found or next((cb for cb in map(innermost, flat) if name in _reported_by(cb)), None)
     if found is not None or get_close_matches(name, list(reported), n=1, cutoff=_SIMILAR):
         return found
