@@ -35,12 +35,14 @@ def find_late_reporter(callbacks: Iterable[Callback], name: str, reported: Itera
         reported: the names of the statistics that have been.
 
     Returns:
-        A callback of this library that was not triggered yet, because it is called only in some epochs; or any callback of
-        the user, unless the name looks like a misspelt one. None if there is none.
+        An InferenceRunner that reports this name, but whose data was empty; or a callback of this library that was not
+        triggered yet, because it is called only in some epochs; or any callback of the user, unless the name looks like a
+        misspelt one. None if there is none.
     """
     flat = list(_flatten(callbacks))
     late = [cb for cb in flat if isinstance(cb, (PeriodicTrigger, EnableCallbackIf)) and not cb.was_triggered]
-    found = next((cb for cb in late if not isinstance(innermost(cb), _REPORT_NOTHING)), None)
+    found: Callback | None = next((cb for cb in late if not isinstance(innermost(cb), _REPORT_NOTHING)), None)
+    found = found or next((cb for cb in map(innermost, flat) if name in _reported_by(cb)), None)
     if found is not None or get_close_matches(name, list(reported), n=1, cutoff=_SIMILAR):
         return found
     return next((cb for cb in map(innermost, flat) if _is_users(cb)), None)

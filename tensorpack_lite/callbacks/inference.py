@@ -18,8 +18,9 @@ class Inferencer(Callback):
     Base class for the statistics of an `InferenceRunner`: override the methods with an underscore.
 
     Each round calls `_before_inference` once, `_on_fetches` with the values of `_get_fetches` for each datapoint, and
-    `_after_inference` once, and reports the returned numbers to `trainer.monitors`. Of a callback's other methods, only
-    `_setup_graph`, `state_dict` and `load_state_dict` are called.
+    `_after_inference` once, and reports the returned numbers to `trainer.monitors`. Datapoints without samples are left
+    out. If a round has no others, a warning is logged, `_after_inference` is not called, and nothing is reported. Of a
+    callback's other methods, only `_setup_graph`, `state_dict` and `load_state_dict` are called.
 
     Example:
         >>> class Largest(Inferencer):
@@ -29,19 +30,26 @@ class Inferencer(Callback):
         ...     def _after_inference(self): return {"largest_logit": self.largest}
     """
 
+    _num_fetched = 0  # datapoints of the round
+
     def get_fetches(self) -> list[str]:
         """Return the names of the tensors to evaluate, each with `:0`."""
         return [get_op_tensor_name(name)[1] for name in self._get_fetches()]
 
     def on_fetches(self, results: list[Any]) -> None:
         """Process the values of one datapoint."""
+        self._num_fetched += 1
         self._on_fetches(results)
 
     def _before_epoch(self) -> None:
+        self._num_fetched = 0
         self._before_inference()
 
     def get_numbers(self) -> dict[str, float]:
-        """End the round and return the numbers to report."""
+        """End the round and return the numbers to report, which are none if the data was empty."""
+        if self._is_empty():
+            logger.warning("%s: the data is empty, so nothing is reported.", self)
+            return {}
         numbers = {}
         for name, value in (self._after_inference() or {}).items():
             try:
@@ -53,6 +61,10 @@ class Inferencer(Callback):
     def _trigger_epoch(self) -> None:
         for name, number in self.get_numbers().items():
             self.trainer.monitors.put_scalar(name, number)
+
+    def _is_empty(self) -> bool:
+        """Return whether the round has had no sample."""
+        return self._num_fetched == 0
 
     def _before_inference(self) -> None:
         """Prepare for a new round."""
@@ -118,9 +130,6 @@ class ScalarStats(Inferencer):
         self._num_datapoints += 1
 
     def _after_inference(self) -> dict[str, Any]:
-        if self._num_datapoints == 0:
-            logger.warning("ScalarStats: the data is empty, so nothing is reported.")
-            return {}
         labels = [get_op_tensor_name(name)[0] for name in self.names]
         if self.prefix:
             labels = [f"{self.prefix}_{label}" for label in labels]
@@ -169,6 +178,9 @@ class ClassificationError(Inferencer):
             )
         self.err_stat.feed(np.sum(wrong), len(wrong))
 
+    def _is_empty(self) -> bool:
+        return self.err_stat.total == 0
+
     def _after_inference(self) -> dict[str, Any]:
         return {self.summary_name: self.err_stat.ratio}
 
@@ -201,6 +213,9 @@ class BinaryClassificationStats(Inferencer):
     def _on_fetches(self, results: list[Any]) -> None:
         pred, label = results
         self.stat.feed(pred, label)
+
+    def _is_empty(self) -> bool:
+        return self.stat.nr_pos + self.stat.nr_neg == 0
 
     def _after_inference(self) -> dict[str, Any]:
         return {f"{self.prefix}_precision": self.stat.precision, f"{self.prefix}_recall": self.stat.recall}

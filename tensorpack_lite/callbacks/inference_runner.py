@@ -77,6 +77,7 @@ class InferenceRunnerBase(Callback):
         self._input_callbacks = Callbacks([])
         self._hooked_sess: Any = None
         self.max_datapoints: int | None = None
+        self._num_run = self._num_samples = 0  # of the round
 
     @property
     def input_source(self) -> InputSource:
@@ -155,11 +156,18 @@ class InferenceRunnerBase(Callback):
         return tower_func.towers[-1]
 
     def _make_hooks(self, towers: list[TowerTensorHandle]) -> list[TowersHook]:
-        """Return a hook for each inferencer, which evaluates its tensors in these towers."""
-        return [
-            TowersHook(inf.on_fetches, [self._find_tensors(inf, tower) for tower in towers])
-            for inf in self.infs
-        ]
+        """Return the hook that evaluates the tensors of all inferencers, and the number of samples, in these towers."""
+        tensors = [[self._find_tensors(inf, tower) for inf in self.infs] for tower in towers]
+        counts = [count_samples(tower.inputs) for tower in towers]
+        return [TowersHook(self._take_values, [[*some, count] for some, count in zip(tensors, counts)])]
+
+    def _take_values(self, values: list[Any]) -> None:
+        """Pass the values of a datapoint, the number of its samples last, to the inferencers, unless it has no sample."""
+        *results, num_samples = values
+        self._num_run += 1
+        self._num_samples += int(num_samples)
+        for inf, fetched in zip(self.infs, results) if num_samples else ():
+            inf.on_fetches(fetched)
 
     def _find_tensors(self, inf: Inferencer, tower: TowerTensorHandle) -> list[tf.Tensor]:
         try:
@@ -211,6 +219,7 @@ class InferenceRunnerBase(Callback):
             return None
 
     def _trigger(self) -> None:
+        self._num_run = self._num_samples = 0
         for inf in self.infs:
             inf.before_epoch()
         with held_position(self._input_source.flow):
@@ -353,10 +362,12 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
         self._gpus = list(range(gpus)) if isinstance(gpus, int) else list(gpus)
         if not self._gpus:
             raise ValueError(f"{type(self).__name__}: too few GPUs (expected at least 1, got {gpus}).")
-        if self._num_datapoints() is None:
+        try:
+            source.size()
+        except NotImplementedError:
             raise ValueError(
                 f"{type(self).__name__}: the number of datapoints is unknown. Give the DataFlow a len()."
-            )
+            ) from None
         self._parallel_hooks: list[TowersHook] = []
         self._parallel_sess: Any = None
 
@@ -369,21 +380,12 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
         self._hooks = self._make_hooks(towers[:1])
         self._parallel_hooks = self._make_hooks(towers)
 
-    def _make_hooks(self, towers: list[TowerTensorHandle]) -> list[TowersHook]:
-        counter = TowersHook(self._count_datapoint, [[count_samples(tower.inputs[0])] for tower in towers])
-        return [*super()._make_hooks(towers), counter]
-
-    def _count_datapoint(self, values: list[Any]) -> None:
-        self._num_run += 1
-        self._num_samples += int(values[0])
-
     def _before_train(self) -> None:
         super()._before_train()
         self._parallel_sess = self._make_session(self._parallel_hooks)
 
     def _run_all(self, bar: tqdm) -> None:
         size, num_towers = self._input_source.size(), len(self._gpus)
-        self._num_run = self._num_samples = 0
         sessions = [(self._parallel_sess, num_towers)] * (size // num_towers)
         sessions += [(self._hooked_sess, 1)] * (size % num_towers)
         for session, number in sessions:

@@ -13,7 +13,6 @@ from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow, ProxyDataFlow, length_or_none
 from ..ranks.connecting import RankError
 from ..tfutils.tower.func import TowerFunc
-from ..tfutils.tower.handle import TowerTensorHandle
 from ..utils import logger
 from ..utils.errors import type_error
 from ..utils.serialize import MsgpackSerializer
@@ -21,7 +20,6 @@ from ..utils.utils import get_tqdm
 from .inference import Inferencer
 from .inference_runner import InferenceRunner
 from .replicas import checksum
-from .towers_hook import TowersHook, count_samples
 
 _BYTES_A_GATHER = 1 << 18  # of values, from each rank
 _MOST_A_GATHER = 256  # datapoints of each rank
@@ -86,14 +84,11 @@ class ShardedInferenceRunner(InferenceRunner):
             self._part.rank, self._part.num_ranks = ranks.rank, ranks.size
         super()._setup_graph()
 
-    def _make_hooks(self, towers: list[TowerTensorHandle]) -> list[TowersHook]:
+    def _take_values(self, values: list[Any]) -> None:
         if self._channel is None:
-            return super()._make_hooks(towers)
-        fetches = [towers[0].get_tensors(inf.get_fetches()) for inf in self.infs]
-        return [TowersHook(self._keep_values, [[*fetches, [count_samples(towers[0].inputs[0])]]])]
-
-    def _keep_values(self, values: list[list[Any]]) -> None:
-        self._values = values
+            super()._take_values(values)
+        else:
+            self._values = [*values[:-1], [values[-1]]]
 
     # A round of all ranks --------------------------------------------------------------------------------------------
     def _trigger(self) -> None:
@@ -105,7 +100,8 @@ class ShardedInferenceRunner(InferenceRunner):
             for inf in self.infs if is_chief else []:
                 inf.before_epoch()
         self._input_source.reset_state()
-        total, number, num_samples = length_or_none(self._part.ds), 1, 0
+        total, number = length_or_none(self._part.ds), 1
+        self._num_run = self._num_samples = 0
         with get_tqdm(total=total, desc=self._tower_name, disable=not is_chief) as bar:
             while True:
                 packed = self._run_shard(number)
@@ -113,17 +109,15 @@ class ShardedInferenceRunner(InferenceRunner):
                 gathered = self._channel.gather(f"the values of {self}", packed)
                 with self._alone():
                     for datapoint in _in_order(gathered or []):
-                        *values, (num_in_datapoint,) = _unpack(datapoint)
-                        for inf, results in zip(self.infs, values):
-                            inf.on_fetches(results)
-                        num_samples += int(num_in_datapoint)
+                        *values, (count,) = _unpack(datapoint)
+                        super()._take_values([*values, count])
                         bar.update()
                 if self._part.has_ended:
                     break
         self._check_total(total)
         if is_chief:
             logger.info(
-                f"{self}: counted {self._part.num_seen} datapoints, {num_samples} samples, on {self._part.num_ranks} ranks."
+                f"{self}: counted {self._part.num_seen} datapoints, {self._num_samples} samples, on {self._part.num_ranks} ranks."
             )
         self._report(is_chief)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 from ..compat import tfv1 as tf
 
@@ -36,6 +36,15 @@ class TowersHook(tf.train.SessionRunHook):
             self._on_fetches(values)
 
 
-def count_samples(tensor: tf.Tensor) -> tf.Tensor:
-    """Return the size of the first dimension; 1 for a scalar."""
-    return tf.constant(1) if tensor.shape.ndims == 0 else tf.shape(tensor)[0]
+def count_samples(inputs: Sequence[tf.Tensor]) -> tf.Tensor:
+    """
+    Return the number of samples of a datapoint: the first dimension of the first input, or of the first one that is not empty.
+
+    Returns:
+        A scalar; 0 if all inputs are empty. An input that is a scalar does not count. 1 if all are.
+    """
+    sizes = [tf.concat([tf.shape(x), [1]], 0)[:1] for x in inputs if x.shape.ndims != 0]
+    if not sizes:
+        return tf.constant(1)
+    all_sizes = tf.concat(sizes, 0)
+    return tf.concat([tf.boolean_mask(all_sizes, all_sizes > 0), [0]], 0)[0]

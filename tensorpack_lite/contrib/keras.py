@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, Sequence
 
-from ..callbacks.inference import ScalarStats
+import numpy as np
+
+from ..callbacks.inference import Inferencer
 from ..callbacks.inference_runner import InferenceRunner, InferenceRunnerBase
 from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
@@ -75,7 +77,7 @@ class KerasPhaseCallback(Callback):
         return self._args
 
 
-def setup_keras_trainer(
+def setup_keras_trainer(  # noqa: PLR0913 (tensorpack has eight)
     trainer: SingleCostTrainer,
     get_model: Callable[..., Any],
     input_signature: Sequence[tf.TensorSpec],
@@ -84,11 +86,14 @@ def setup_keras_trainer(
     optimizer: tf.train.Optimizer,
     loss: Function | list[Function],
     metrics: Function | list[Function] | None,
+    *,
+    weight_signature: Sequence[tf.TensorSpec] | None = None,
 ) -> None:
     """
     Build the graph of training for a Keras model. Call it instead of `trainer.setup_graph`.
 
-    The cost is the sum of the losses, each averaged over the batch, and of the regularizers of the layers.
+    The cost is the sum of the losses, each averaged over the batch, and of the regularizers of the layers. Losses, metrics and the
+    total are those of Keras also where a mask of the model (`mask_zero=True`, `Masking`) leaves out steps.
     The updates of layers, such as moving averages, are added to `UPDATE_OPS` by the first training tower.
 
     Args:
@@ -99,15 +104,17 @@ def setup_keras_trainer(
             on the tensors. The function may return the same model every time.
         input_signature: a list of `TensorSpec`, one for each input of the model.
         target_signature: a list of `TensorSpec`, one for each output of the model.
-        input: an InputSource that produces the inputs, followed by the targets.
+        input: an InputSource that produces the inputs, followed by the targets and, with `weight_signature`, the weights.
         optimizer: a `tf.train.Optimizer` of tfv1.
         loss: the name of a Keras loss, or a function `(target, output) -> losses`; for several outputs a list of these.
         metrics: a list of metrics for each output, or None; names or functions as for `loss`. "accuracy"
             selects the kind of accuracy by the shapes.
+        weight_signature: a list of `TensorSpec`, one for the weights of the samples of each output, [N] or [N, T], or None. They
+            multiply the values of the losses, like `sample_weight` of Keras, and not those of metrics.
 
     Raises:
         TypeError: an argument of the wrong type, or `get_model` did not return a `keras.Model`.
-        ValueError: the numbers of targets, losses and outputs differ.
+        ValueError: the numbers of targets, losses, outputs and weights differ.
         ImportError: see `import_keras`.
 
     Variables: those of the layers, under the layer's name, e.g. `dense/kernel`, `dense_1/bias`.
@@ -126,8 +133,14 @@ def setup_keras_trainer(
         raise ValueError(
             f"setup_keras_trainer: expected one loss for each of the {len(target_signature)} targets, got {len(losses)}."
         )
-    build = TowerCost(TowerModel(get_model), len(input_signature), losses, make_metrics(metrics, losses))
-    trainer.setup_graph([*input_signature, *target_signature], input, build, lambda: optimizer)
+    weights = list(weight_signature or [])
+    if len(weights) not in (0, len(losses)):
+        raise ValueError(
+            f"setup_keras_trainer: expected weights for each of the {len(losses)} losses, got {len(weights)} of them."
+        )
+    terms = losses, make_metrics(metrics, losses)
+    build = TowerCost(TowerModel(get_model), len(input_signature), *terms, bool(weights))
+    trainer.setup_graph([*input_signature, *target_signature, *weights], input, build, lambda: optimizer)
 
 
 class KerasModel:
@@ -136,10 +149,11 @@ class KerasModel:
 
     Args:
         get_model, input_signature, target_signature: see `setup_keras_trainer`.
-        input: a DataFlow or an InputSource that produces the inputs, followed by the targets. A DataFlow is fed as by
-            `launch_train_with_config`.
+        input: a DataFlow or an InputSource that produces the inputs, followed by the targets and, with `weight_signature`, the
+            weights. A DataFlow is fed as by `launch_train_with_config`.
         trainer: a new SingleCostTrainer. None means SyncMultiGPUTrainerParameterServer on all GPUs if there
             are several, otherwise SimpleTrainer.
+        weight_signature: see `setup_keras_trainer`.
 
     Attributes:
         trainer: the trainer.
@@ -161,6 +175,8 @@ class KerasModel:
         target_signature: Sequence[tf.TensorSpec] | None = None,
         input: InputSource | DataFlow | None = None,
         trainer: SingleCostTrainer | None = None,
+        *,
+        weight_signature: Sequence[tf.TensorSpec] | None = None,
     ) -> None:
         if not callable(get_model):
             raise type_error("KerasModel: get_model", "a function that returns a keras.Model", get_model)
@@ -174,9 +190,10 @@ class KerasModel:
         self.get_model = get_model
         self.input_signature = list(input_signature)
         self.target_signature = list(target_signature)
+        self.weight_signature = weight_signature
         self.trainer = trainer if trainer is not None else _default_trainer()
         self.input = apply_default_prefetch(input, self.trainer)
-        self._stats: list[str] = []
+        self._stats: dict[str, str] = {}  # the tensors of validation, and those of their weights
 
     def compile(
         self,
@@ -193,9 +210,10 @@ class KerasModel:
             metrics: a metric, a list of metrics, or None.
         """
         losses = make_losses(loss)
-        self._stats = [term.name for term in [*losses, *make_metrics(metrics, losses)]] + ["total_loss"]
-        data = (self.input_signature, self.target_signature, self.input)
-        setup_keras_trainer(self.trainer, self.get_model, *data, optimizer, loss, metrics)
+        terms = [*losses, *make_metrics(metrics, losses)]
+        self._stats = {**{term.name: term.weight_name for term in terms}, "total_loss": losses[0].weight_name}
+        arguments = (self.input_signature, self.target_signature, self.input, optimizer, loss, metrics)
+        setup_keras_trainer(self.trainer, self.get_model, *arguments, weight_signature=self.weight_signature)
 
     def fit(self, validation_data: InputSource | DataFlow | None = None, **kwargs: Any) -> None:
         """
@@ -203,7 +221,8 @@ class KerasModel:
 
         Args:
             validation_data: evaluated at the end of each epoch, before other callbacks. The scalars are
-                `validation_<loss>`, `validation_<metric>` and `validation_total_loss`.
+                `validation_<loss>`, `validation_<metric>` and `validation_total_loss`, which are `val_<loss>`, `val_<metric>` and
+                `val_loss` of Keras. The batches may have different sizes.
             kwargs: see `Trainer.train_with_defaults`. The default of `steps_per_epoch` is the length of the data.
 
         Raises:
@@ -213,10 +232,39 @@ class KerasModel:
             raise RuntimeError("KerasModel.fit: call compile(optimizer, loss, metrics) first.")
         callbacks = list(kwargs.pop("callbacks", None) or [])
         if validation_data is not None:
-            callbacks.insert(0, InferenceRunner(validation_data, ScalarStats(self._stats)))
+            callbacks.insert(0, InferenceRunner(validation_data, _Means(self._stats)))
         if kwargs.get("steps_per_epoch") is None:
             kwargs["steps_per_epoch"] = self.input.size()
         self.trainer.train_with_defaults(callbacks=callbacks, **kwargs)
+
+
+class _Means(Inferencer):
+    """
+    Means over batches with weights: the number of samples for a loss, that of values for a metric.
+
+    Args:
+        names: the names of the means of a batch, and those of their weights.
+    """
+
+    def __init__(self, names: dict[str, str]) -> None:
+        self._names = names
+        self._sums = self._weights = np.zeros(len(names))
+
+    def _before_inference(self) -> None:
+        self._sums = self._weights = np.zeros(len(self._names))
+
+    def _get_fetches(self) -> list[str]:
+        return [*self._names, *self._names.values()]
+
+    def _on_fetches(self, results: list[Any]) -> None:
+        means, weights = np.reshape(results, [2, -1]).astype("float64")
+        self._sums = self._sums + means * weights
+        self._weights = self._weights + weights
+
+    def _after_inference(self) -> dict[str, Any]:
+        """Return the means. A metric whose values were all behind a mask has none."""
+        totals = zip(self._names, self._sums, self._weights)
+        return {f"validation_{name}": total / weight for name, total, weight in totals if weight}
 
 
 def _default_trainer() -> SingleCostTrainer:

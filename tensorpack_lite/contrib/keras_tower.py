@@ -53,28 +53,41 @@ def import_keras() -> ModuleType:
 
 
 class TowerCost:
-    """The tower function, which computes the total cost from inputs and targets."""
+    """
+    The tower function, which computes the total cost from inputs, targets and weights of samples.
 
-    def __init__(self, build: TowerModel, num_inputs: int, losses: list[Term], metrics: list[Term]) -> None:
+    Args:
+        build: the builder of the model.
+        num_inputs: how many of the tensors are inputs.
+        losses: the terms of the cost, one for each output.
+        metrics: the terms of the metrics.
+        has_weights: whether a tensor of weights for each output follows the targets.
+    """
+
+    def __init__(
+        self, build: TowerModel, num_inputs: int, losses: list[Term], metrics: list[Term], has_weights: bool
+    ) -> None:
         self._build, self._num_inputs, self._losses, self._metrics = build, num_inputs, losses, metrics
+        self._has_weights = has_weights
 
     def __call__(self, *tensors: tf.Tensor) -> tf.Tensor:
         """Build one tower and return `total_loss`, a scalar."""
-        inputs, targets = tensors[: self._num_inputs], tensors[self._num_inputs :]
+        inputs, rest = tensors[: self._num_inputs], list(tensors[self._num_inputs :])
+        number = len(self._losses)
+        targets, weights = rest[:number], rest[number:] if self._has_weights else [None] * number
         context = get_current_tower_context()
         assert context is not None, "bug: a tower function is called under a TowerContext"
-        outputs, activity_losses = self._build(context, inputs)
+        outputs, regularization = self._build(context, inputs)
         if len(outputs) != len(targets):
             raise ValueError(
                 f"setup_keras_trainer: expected a model with {len(targets)} outputs, one for each target "
                 f"({', '.join(target.op.name for target in targets)}), got {len(outputs)}."
             )
-        costs = [term.build(targets, outputs) for term in self._losses]
-        regularization = regularize_cost_from_collection()
-        total = tf.add_n([*costs, *activity_losses, regularization], name="total_loss")
+        costs = [term.build_loss(targets, outputs, weights) for term in self._losses]
+        total = tf.add_n([*costs, *regularization], name="total_loss")
         metrics: list[tf.Tensor] = []
         if context.is_main_training_tower or not context.is_training:
-            metrics = [term.build(targets, outputs) for term in self._metrics]
+            metrics = [term.build_metric(targets, outputs) for term in self._metrics]
         add_moving_summary(*costs, *metrics, total)
         return total
 
@@ -88,7 +101,7 @@ class TowerModel:
         self._models: list[tf.keras.Model] = []
 
     def __call__(self, context: BaseTowerContext, inputs: Sequence[tf.Tensor]) -> tuple[list[Any], list[Any]]:
-        """Return the model's outputs and, in training, the losses of its activity regularizers."""
+        """Return the model's outputs and the losses of its regularizers."""
         self._keras.backend.reset_uids()  # layers without a name get the same default names in each tower
         with tf.variable_creator_scope(_make_creator(context)), self._phase(context.is_training):
             model = self._get_model(*inputs)
@@ -99,8 +112,8 @@ class TowerModel:
                 sources = list(inputs)
                 outputs = model(sources[0] if len(sources) == 1 else sources)
             self._models.append(model)
-            activity_losses = self._collect(context, model, sources) if context.is_training else []
-        return (list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]), activity_losses
+            regularization = self._collect(context, model, sources)
+        return (list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]), regularization
 
     def _check(self, model: tf.keras.Model) -> None:
         if not isinstance(model, self._keras.Model):
@@ -119,15 +132,19 @@ class TowerModel:
     def _collect(
         self, context: BaseTowerContext, model: tf.keras.Model, sources: list[tf.Tensor]
     ) -> list[tf.Tensor]:
-        """Add the losses and updates of a model to TensorFlow's collections, and return its activity losses."""
-        if context.has_own_variables:
+        """Add the losses and updates of a model to TensorFlow's collections, and return the losses."""
+        of_weights, of_activities = model.get_losses_for(None), model.get_losses_for(sources)
+        if context.is_training and context.has_own_variables:
             _freeze(context, model)
-            tf.get_collection_ref(tf.GraphKeys.REGULARIZATION_LOSSES).extend(model.get_losses_for(None))
+            tf.get_collection_ref(tf.GraphKeys.REGULARIZATION_LOSSES).extend(of_weights)
         if context.is_main_training_tower:
             updates = [*model.get_updates_for(None), *model.get_updates_for(sources)]
             known = tf.get_collection_ref(tf.GraphKeys.UPDATE_OPS)
             known.extend(op for op in updates if not any(op is other for other in known))
-        return [tf.cast(loss, tf.float32) for loss in model.get_losses_for(sources)]
+        if context.is_training:  # once for all towers that share the weights
+            has_any = bool(tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES))
+            of_weights = [regularize_cost_from_collection()] if has_any else []
+        return [tf.cast(loss, tf.float32) for loss in [*of_activities, *of_weights]]
 
     @contextmanager
     def _phase(self, is_training: bool) -> Iterator[None]:
@@ -147,12 +164,57 @@ class Term(NamedTuple):
     function: Callable[[Any, Any], Any]
     output: int
 
-    def build(self, targets: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]) -> tf.Tensor:
-        """Return the mean over the batch, a scalar tensor called `name`."""
+    def build_loss(
+        self, targets: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor], weights: Sequence[tf.Tensor | None]
+    ) -> tf.Tensor:
+        """
+        Return the mean of a loss over the batch as in Keras, a scalar tensor called `name`.
+
+        Values behind a mask do not count; a weight multiplies the value of a sample, but does not count as more samples.
+        """
+        weight = weights[self.output]
         with tf.name_scope(f"{self.name}_internals"):
-            values = self.function(targets[self.output], outputs[self.output])
-            values = tf.cast(values, tf.float32)
-        return tf.reduce_mean(values, name=self.name)
+            values, valid = self._evaluate(targets, outputs)
+            if weight is not None:
+                values *= _expand(tf.cast(weight, tf.float32), values)
+            tf.cast(tf.shape(targets[0])[0], tf.float32, name="weight")
+            mean = tf.reduce_sum(values) / tf.maximum(tf.reduce_sum(valid), 1)
+        return tf.identity(mean, name=self.name)
+
+    def build_metric(self, targets: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Return the mean of a metric over the values of the batch, a scalar tensor called `name`."""
+        with tf.name_scope(f"{self.name}_internals"):
+            values, valid = self._evaluate(targets, outputs)
+            weight = tf.reduce_sum(valid, name="weight")
+            mean = tf.reduce_sum(values) / tf.maximum(weight, 1)
+        return tf.identity(mean, name=self.name)
+
+    @property
+    def weight_name(self) -> str:
+        """The name of the tensor with the weight of a batch among others."""
+        return f"{self.name}_internals/weight"
+
+    def _evaluate(
+        self, targets: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the values, and 1 where they count and 0 behind the mask of the output, in the same shape."""
+        target, output = targets[self.output], outputs[self.output]
+        if target.shape.ndims == 1 and output.shape.ndims == 2 and output.shape.as_list()[1] == 1:
+            target = tf.expand_dims(target, 1)  # otherwise they would be broadcast to [N, N]
+        values = tf.cast(self.function(target, output), tf.float32)
+        mask = getattr(output, "_keras_mask", None)
+        if mask is None or values.shape.ndims == 0:
+            return values, tf.ones_like(values)
+        valid = tf.logical_and(_expand(tf.cast(mask, tf.bool), values), tf.ones_like(values, tf.bool))
+        return tf.where(valid, values, tf.zeros_like(values)), tf.cast(valid, tf.float32)
+
+
+def _expand(tensor: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
+    """Add axes of size 1 at the end, or remove such axes, until a tensor has as many as another one."""
+    number = (like.shape.ndims or 0) - (tensor.shape.ndims or 0)
+    for _ in range(abs(number)):
+        tensor = tf.expand_dims(tensor, -1) if number > 0 else tf.squeeze(tensor, -1)
+    return tensor
 
 
 def make_losses(loss: Function | list[Function]) -> list[Term]:

@@ -11,6 +11,7 @@ from ..compat import private
 from ..compat import tfv1 as tf
 from ..tfutils.gradproc import GradVars
 from ..tfutils.tower.context import TrainTowerContext
+from ..tfutils.tower.foreign_layers import advice_on_keras
 from ..tfutils.tower.joint import require_all_towers
 from ..tfutils.varreplace import custom_getter_scope, override_to_local_variable
 from ..utils import logger
@@ -124,8 +125,8 @@ class DataParallelBuilder(GraphBuilder):
             raise ValueError(
                 f"The towers have gradients of different variables: tower 0 has {len(names[0])}, tower {index} has "
                 f"{len(of_tower)} ({', '.join(different) or 'in another order'}). Build the same model in each tower, with "
-                "trainable variables that the tower function creates with tf.get_variable. If they belong to Keras layers, use "
-                "tensorpack_lite.contrib.keras.setup_keras_trainer."
+                "trainable variables that the tower function creates with tf.get_variable. "
+                + advice_on_keras()
             )
 
     @staticmethod
@@ -139,7 +140,7 @@ class DataParallelBuilder(GraphBuilder):
         if saved:
             text += f"{'All' if saved == names else ', '.join(saved)} are saved in checkpoints under these names. "
         text += "Create them with tf.get_variable(name, ...). "
-        return text + "If they belong to Keras layers, use tensorpack_lite.contrib.keras.setup_keras_trainer."
+        return text + advice_on_keras()
 
 
 class SharedVariablesBuilder(DataParallelBuilder):

@@ -72,7 +72,7 @@ def LSTM(
 
     Returns:
         A pair `outputs, state`. `outputs` is a tensor named `<name>/output`, with `.variables`. Padding has
-        output 0 and does not change the state. `state` is an `LSTMStateTuple` with `.c` and `.h`, each [N,
+        output 0 and does not change the state, whatever its values are, also NaN. `state` is an `LSTMStateTuple` with `.c` and `.h`, each [N,
         units]; with several layers, a tuple with one such tuple per layer; if bidirectional, a pair (forward,
         backward) of these.
 
@@ -195,6 +195,8 @@ def _run_layers(
     num_layers = require_integer(layer, "num_layers", num_layers)
     valid = _find_valid_steps(layer, x, sequence_length, mask, time_major)
     x = x if time_major else tf.transpose(x, [1, 0, 2])
+    if valid is not None:  # NaN in the padding would become NaN in the gradient of the kernel: 0 * NaN
+        x = tf.where_v2(tf.expand_dims(valid, 2), x, tf.zeros([], x.dtype))
     x, states = _make_initial_states(layer, cell, x, 1 + bool(bidirectional), num_layers, initial_state)
     variables: dict[str, Any] = {}
     for number in range(num_layers):

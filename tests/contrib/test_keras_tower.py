@@ -65,7 +65,7 @@ class TestTower:
         assert 1 == len(losses)
 
     def test_regularization_is_in_the_cost(self, sess):
-        """In training, total_loss is mse + 0.5 * (1 + 1); inference has no regularization."""
+        """In a tower, total_loss is mse + 0.5 * (1 + 1)."""
         half = keras.regularizers.l2(0.5)
         compiled(lambda x: one_weight(x, "ones", kernel_regularizer=half))
         sess.run(tf.global_variables_initializer())
@@ -174,7 +174,7 @@ class TestTerms:
     def test_accuracy_fits_the_shapes(self, sess, target, output, expected):
         """As in Keras, "accuracy" selects one of four functions by the shapes."""
         (term,) = keras_tower.make_metrics("accuracy", keras_tower.make_losses("mse"))
-        value = term.build([tf.constant(target)], [tf.constant(output)])
+        value = term.build_metric([tf.constant(target)], [tf.constant(output)])
         assert "accuracy:0" == value.name
         assert expected == sess.run(value)
 
@@ -185,7 +185,7 @@ class TestTerms:
             return abs(target - output)
 
         (term,) = keras_tower.make_losses(distance)
-        value = term.build([tf.constant([1.0, 2.0])], [tf.constant([2.0, 4.0])])
+        value = term.build_loss([tf.constant([1.0, 2.0])], [tf.constant([2.0, 4.0])], [None])
         assert ("distance:0", 1.5) == (value.name, sess.run(value))
 
     def test_a_metric_that_is_the_loss_is_not_built_twice(self):

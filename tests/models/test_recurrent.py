@@ -324,19 +324,26 @@ class TestPadding:
         valid = sess.run(outputs, {x: SEQUENCES}).any(axis=2)
         np.testing.assert_array_equal(mask.astype(bool) & (np.arange(7) < LENGTHS[:, None]), valid)
 
-    @pytest.mark.slow
     @BOTH
-    def test_no_gradient_from_padding(self, sess, layer):
-        """Values in the padding do not change the gradient of the variables, and get no gradient."""
-        x = placeholder()
-        outputs, state = layer("rnn", x, UNITS, bidirectional=True, sequence_length=LENGTHS)
-        cost = sum(tf.reduce_sum(tensor) for tensor in flat(outputs, state))
-        gradients = tf.gradients(cost, [x, *tf.trainable_variables()])
+    @pytest.mark.parametrize("unroll", [False, True], ids=["loop", "unrolled"])
+    @pytest.mark.parametrize("bidirectional", [False, pytest.param(True, marks=pytest.mark.slow)])
+    def test_no_influence_of_padding(self, sess, layer, unroll, bidirectional):
+        """Values in the padding, also NaN, change no output, state or gradient of a variable, and get no gradient."""
+        is_valid = np.arange(3) < np.array([[2], [0], [3]])
+        x = placeholder([3, 3, 3])
+        settings = {"bidirectional": bidirectional, "unroll": unroll, "sequence_length": is_valid.sum(1)}
+        tensors = flat(*layer("rnn", x, 2, **settings))
+        cost = sum(tf.reduce_sum(tensor) for tensor in tensors)
+        of_x, *of_variables = tf.gradients(cost, [x, *tf.trainable_variables()])
         sess.run(tf.global_variables_initializer())
-        other = np.where((np.arange(7) < LENGTHS[:, None])[:, :, None], SEQUENCES, 100).astype("float32")
-        (first, *expected), (second, *got) = (sess.run(gradients, {x: value}) for value in (SEQUENCES, other))
-        assert_close([first, *expected], [second, *got])
-        np.testing.assert_array_equal(np.arange(7) < LENGTHS[:, None], first.any(axis=2))
+        results = []
+        for filling in (0, 100, np.nan, np.inf):
+            value = np.where(is_valid[:, :, None], SEQUENCES[:3, :3], filling)
+            results.append(sess.run([of_x, *tensors, *of_variables], {x: value}))
+        for expected, *got in zip(*results):
+            for value in got:
+                np.testing.assert_array_equal(expected, value)
+        np.testing.assert_array_equal(is_valid, results[0][0].any(axis=2))
 
 
 class TestGraph:

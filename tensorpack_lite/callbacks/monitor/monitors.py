@@ -36,6 +36,7 @@ class Monitors(Callback, LoopMonitors):
     `stats.json`, which has the last value of each name in each row. Without a JSONWriter, the history starts
     with the last value of each name.
 
+    If a name is reported twice at the same step, with different values, a warning is logged, once per name.
     For scalars that are NaN or infinite, a warning is logged at the end of the epoch, once per name. To end
     training at the first such loss instead, add `TerminateOnNaN`.
 
@@ -66,6 +67,7 @@ class Monitors(Callback, LoopMonitors):
         self._num_warned = 0
         self._line = EpochLine(self)
         self._expected: dict[str, Callback] = {}
+        self._reported_twice: set[str] = set()
 
     def put_scalar(self, name: str, val: float | np.generic | np.ndarray) -> None:
         """
@@ -257,9 +259,22 @@ class Monitors(Callback, LoopMonitors):
         for monitor in self._monitors:
             monitor.process_scalar(name, number)
         step = self.global_step
-        self._history.setdefault(name, []).append((step, float(number)))
+        history = self._history.setdefault(name, [])
+        if history and history[-1][0] == step:
+            self._warn_of_second_value(name, step, history[-1][1], number)
+        history.append((step, float(number)))
         if not math.isfinite(number) and name not in self._not_finite:
             self._not_finite[name] = f"({number}, first reported at global_step={step})"
+
+    def _warn_of_second_value(self, name: str, step: int, first: float, second: float) -> None:
+        is_same = first == second or (math.isnan(first) and math.isnan(second))
+        if not is_same and name not in self._reported_twice:
+            self._reported_twice.add(name)
+            logger.warning(
+                f"Monitors: '{name}' was reported twice at step {step}, as {first:.5g} and then as {second:.5g}. stats.json and "
+                "callbacks that read it have only the last value. Give one of them another name. Inferencers have an argument for "
+                "it: ScalarStats(..., prefix='test'), ClassificationError(..., summary_name='test_error')."
+            )
 
     def _tell_summary(self, summary: tf.Summary) -> None:
         for monitor in self._monitors:

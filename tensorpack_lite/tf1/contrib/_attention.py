@@ -47,8 +47,9 @@ class AttentionMechanism:
         with tf.name_scope(name, "BaseAttentionMechanismInit"):
             memory = tf.convert_to_tensor(memory, name="memory")
             if self._lengths is not None:
-                mask = tf.sequence_mask(self._lengths, tf.shape(memory)[1], dtype=memory.dtype)
-                memory *= tf.reshape(mask, tf.concat([tf.shape(mask), [1] * (memory.shape.ndims - 2)], 0))
+                mask = tf.sequence_mask(self._lengths, tf.shape(memory)[1])
+                mask = tf.reshape(mask, tf.concat([tf.shape(mask), [1] * (memory.shape.ndims - 2)], 0))
+                memory = tf.where_v2(mask, memory, tf.zeros([], memory.dtype))
             self.values, self.keys = memory, memory_layer(memory)
             if custom_key_value_fn is not None:
                 self.keys, self.values = custom_key_value_fn(self.keys, self.values)

@@ -121,12 +121,14 @@ class LSTMBlockFusedCell(FusedRNNCell):
         x = tf.stack(inputs) if isinstance(inputs, list) else inputs
         if state is None:
             state = (tf.zeros([tf.shape(x)[1], self.num_units], x.dtype),) * 2
+        if lengths is not None:
+            mask = tf.transpose(tf.sequence_mask(lengths, tf.shape(x)[0]))[:, :, None]
+            x = tf.where_v2(mask, x, tf.zeros([], x.dtype))
         states, outputs = self._run(x, state, lengths, scope)
         if lengths is None:
             final = (states[-1], outputs[-1])
         else:
-            mask = tf.sequence_mask(lengths, tf.shape(x)[0], dtype=x.dtype)
-            outputs *= tf.transpose(mask)[:, :, None]
+            outputs *= tf.cast(mask, outputs.dtype)
             pairs = zip(state, (states, outputs))
             final = tuple(_at(tf.concat([first[None], rest], 0), lengths) for first, rest in pairs)
         state = import_source("tf.nn.rnn_cell").LSTMStateTuple(*final)

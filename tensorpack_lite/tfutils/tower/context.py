@@ -12,6 +12,7 @@ from ...compat import tfv1 as tf
 from ...compat.old_methods import give_old_methods
 from ...utils.naming import MOVING_SUMMARY_OPS_KEY
 from ..collection import CollectionGuard
+from .foreign_layers import advice_on_keras, refuse_keras3
 from .tower_ranks import TowerRanks
 
 
@@ -132,6 +133,8 @@ class BaseTowerContext:
         self._scopes.__exit__(exc_type, exc_value, traceback)
         assert self._guard is not None, "bug: left without being entered"
         self._guard.close(log_changes=exc_type is None and not self.is_main_training_tower)
+        if exc_type is None:
+            refuse_keras3(str(self))
         if exc_type is not None or self.has_own_variables:
             return
         new = self.get_collection_in_tower(tf.GraphKeys.TRAINABLE_VARIABLES)
@@ -139,8 +142,8 @@ class BaseTowerContext:
             names = ", ".join(var.op.name for var in new)
             raise RuntimeError(
                 f"{self}: must reuse the variables of the training tower, but created trainable variables: {names}. Create "
-                "them with tf.get_variable, under names that do not depend on name scopes or is_training. If they belong to "
-                "Keras layers, use tensorpack_lite.contrib.keras.setup_keras_trainer."
+                "them with tf.get_variable, under names that do not depend on name scopes or is_training. "
+                + advice_on_keras()
             )
 
     def __str__(self) -> str:

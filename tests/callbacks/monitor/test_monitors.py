@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 from fakes.models import Mean, threes
 from fakes.recording import RecordingCallback, RecordingMonitor
-from fakes.trainers import CountingTrainer, run
+from fakes.trainers import CountingTrainer, ScalingTrainer, run
 
+from tensorpack_lite.callbacks.inference import ScalarStats
+from tensorpack_lite.callbacks.inference_runner import InferenceRunner
 from tensorpack_lite.callbacks.monitor.base import MonitorBase, NoOpMonitor
 from tensorpack_lite.callbacks.monitor.monitors import Monitors
 from tensorpack_lite.callbacks.summary import MergeAllSummaries
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.callback_factory import CallbackFactory
@@ -150,6 +153,43 @@ class TestPutSummary:
             match="Monitors.put_summary: summary has the wrong type .expected a tf.Summary or its bytes, got int",
         ):
             monitors.put_summary(3)
+
+
+class TestSecondValue:
+    def lines(self, log_lines):
+        return [line for line in log_lines if "was reported twice" in line]
+
+    def test_warned_once(self, monitors, log_lines):
+        """A second value of a name at the same step logs a warning, once per name, whether a scalar or a summary has it."""
+        for value in (0.5, 0.75, 1.0):
+            monitors.put_scalar("a", value)
+        monitors.put_scalar("b", 1)
+        monitors.put_summary(scalars(("b", 2)))
+
+        first, second = self.lines(log_lines)
+        assert "'a' was reported twice at step 5, as 0.5 and then as 0.75" in first
+        assert "prefix=" in first
+        assert "'b' was reported twice" in second
+
+    def test_not_warned(self, monitors, log_lines):
+        """The same value again, and another value at another step, are no mistake."""
+        for value in (1.0, 1, float("nan")):
+            monitors.put_scalar(f"name of {value}", value)
+            monitors.put_scalar(f"name of {value}", value)
+        monitors.trainer.loop.global_step = 6
+        monitors.put_scalar("name of 1.0", 2)
+        assert [] == self.lines(log_lines)
+
+    def test_two_inference_runners(self, log_lines):
+        """Two runners with inferencers of the same name log the warning; another prefix avoids it."""
+        low, high = (DataFromList([[np.float32([value])]], shuffle=False) for value in (1, 2))
+        runners = [
+            InferenceRunner(low, ScalarStats("cost")),
+            InferenceRunner(high, [ScalarStats("cost"), ScalarStats("cost", "other")], tower_name="Second"),
+        ]
+        trainer = run(ScalingTrainer(), runners, epochs=1)
+        assert [3.0, 6.0] == [value for _, value in trainer.monitors.get_history("validation_cost")]
+        assert 1 == len(self.lines(log_lines))
 
 
 class TestPutImage:

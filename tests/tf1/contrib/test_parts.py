@@ -175,3 +175,18 @@ class TestFramework:
             framework.assert_scalar_int([1])
         assert framework.nest.is_sequence([1])
         assert [1, 2, 3] == framework.nest.flatten([1, (2, [3])])
+
+
+@pytest.mark.skipif(
+    not (2, 0) <= TF_VERSION < (2, 16), reason="needs Keras 2; test_old_models.py has processes with it"
+)
+def test_no_influence_of_padding(sess):
+    """NaN behind the lengths does not reach the memory of an attention, or outputs and gradients of a fused cell."""
+    sequences = np.array([[[1, 2], [3, 4], [5, 6]], [[1, 2], [np.nan] * 2, [np.nan] * 2]], "float32")
+    attention = contrib.seq2seq.LuongAttention(3, tf.constant(sequences), [3, 1])
+    cell = contrib.rnn.LSTMBlockFusedCell(3)
+    outputs, state = cell(tf.constant(sequences.transpose(1, 0, 2)), dtype=tf.float32, sequence_length=[3, 1])
+    results = [attention.values, attention.keys, outputs, *state]
+    gradients = tf.gradients(results, tf.trainable_variables())
+    sess.run(tf.global_variables_initializer())
+    assert all(np.isfinite(value).all() for value in sess.run([*results, *gradients]))
