@@ -21,4 +21,4 @@ READ_BEFORE_UPDATE_KEY = "READ_BEFORE_UPDATE"
 """The collection of reads of variables that return the value from before the step's update."""
 
 USED_TICKETS_KEY = "USED_TICKETS"
-"""The collection of the local variables that count used datapoints. A resumed training counts anew."""
+"""The collection of the variables that count used datapoints. They are neither global nor local variables, so nothing resets them."""

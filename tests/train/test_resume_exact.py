@@ -13,6 +13,7 @@ import pytest
 from tensorpack_lite.callbacks import (
     HyperParamSetterWithFunc,
     JSONWriter,
+    LearningRateFinder,
     ModelSaver,
     PeriodicTrigger,
     ScheduledHyperParamSetter,
@@ -27,6 +28,7 @@ from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.loop.signals.preemption import Preempted
 from tensorpack_lite.loop.state import StopTraining
 from tensorpack_lite.models.batch_norm import BatchRenorm
+from tensorpack_lite.tfutils.varmanip import kept_variables
 from tensorpack_lite.train.config import AutoResumeTrainConfig
 from tensorpack_lite.train.interface import launch_train_with_config
 from tensorpack_lite.train.multi_gpu import SyncMultiGPUTrainerReplicated
@@ -354,6 +356,43 @@ class Predict(Callback):
 def test_predictors_are_no_inputs(wanted):
     """A callback may have a predictor of the trainer: it has no position, so nothing is inexact."""
     assert wanted == train(before=[Predict()], exact="require")
+
+
+class Initialize(Callback):
+    """Initializes all local variables after each epoch, as callbacks with `tf.metrics` do."""
+
+    def _setup_graph(self):
+        self._op = tf.local_variables_initializer()
+
+    def _trigger_epoch(self):
+        self._op.run()
+
+
+class PutBack(Callback):
+    """Does two more steps after each epoch, and puts back all variables."""
+
+    def _trigger_epoch(self):
+        with kept_variables(self.trainer.sess):
+            for _ in range(2):
+                self.trainer.run_step()
+        self.trainer.loop.global_step -= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("last_step", [1, 12])
+@pytest.mark.parametrize("make", [Initialize, PutBack, lambda: LearningRateFinder("lr", num_steps=20)])
+def test_the_position_of_the_data_is_no_variable(tmp_path, make, last_step):
+    """Whoever initializes or puts back variables does not change which datapoints count as used."""
+
+    def train_queue(*more):
+        data = QueueInput(DataFromList([[np.float32(i)] for i in range(7)], shuffle=True))
+        return train(make(), *more, model=Scheduled(), data=data, exact="require")
+
+    logger.set_logger_dir(str(tmp_path / "whole"), action="d")
+    expected = train_queue(At(0, stop))
+    logger.set_logger_dir(str(tmp_path / "parts"), action="d")
+    train_queue(At(last_step, stop))
+    assert expected == train_queue(At(0, stop))
 
 
 class Scheduled(Model):

@@ -42,10 +42,12 @@ class UsedDatapoints:
                 self._variable = tf.Variable(
                     np.int64(self._number),
                     trainable=False,
-                    collections=[tf.GraphKeys.LOCAL_VARIABLES, USED_TICKETS_KEY],
+                    collections=[USED_TICKETS_KEY],
                     name="used",
                     use_resource=True,
                 )
+                # Initialized once, with the tables: whoever resets or puts back variables must not change it.
+                tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, self._variable.initializer)
             added = tf.raw_ops.AssignAddVariableOp(resource=self._variable.handle, value=np.int64(num))
         self._counts.append((added, num))
         return added

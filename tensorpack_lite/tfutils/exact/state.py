@@ -18,7 +18,7 @@ from ...compat import tfv1 as tf
 from ...utils import logger
 from ...utils.argtools import graph_memoized
 from ...utils.checks import check_choice
-from ...utils.naming import MOVING_AVERAGES_KEY, USED_TICKETS_KEY
+from ...utils.naming import MOVING_AVERAGES_KEY
 from ...utils.random_streams import (
     collect_generators,
     derive_generator,
@@ -214,15 +214,15 @@ def _python_state(state: Tuple[Any, ...]) -> List[Any]:
 def _local_variables() -> Tuple[List[tf.Variable], List[tf.Variable]]:
     """
     Return the local variables that may differ from their initial values after a resume: those of the user, and
-    statistics of other towers. Averages and counted tickets are saved elsewhere, and copies of trained
-    variables are equal to those in the checkpoint.
+    statistics of other towers. Averages are saved elsewhere, and copies of trained variables are equal to those in
+    the checkpoint.
 
     Returns:
         Those to save, and those that cannot be saved.
     """
     trained = [variable.op.name for variable in tf.trainable_variables()]
     slots = tuple(f"{name}/" for name in trained)
-    elsewhere = [*tf.get_collection(MOVING_AVERAGES_KEY), *tf.get_collection(USED_TICKETS_KEY)]
+    elsewhere = tf.get_collection(MOVING_AVERAGES_KEY)
     kept, lost, num_bytes = [], [], 0
     for variable in tf.local_variables():
         name = variable.op.name
