@@ -6,6 +6,7 @@ __all__ = [
     "MOVING_SUMMARY_OPS_KEY",
     "READ_BEFORE_UPDATE_KEY",
     "USED_TICKETS_KEY",
+    "USED_TICKETS_OP_NAME",
 ]
 
 GLOBAL_STEP_INCR_OP_NAME = "global_step_incr"
@@ -22,3 +23,6 @@ READ_BEFORE_UPDATE_KEY = "READ_BEFORE_UPDATE"
 
 USED_TICKETS_KEY = "USED_TICKETS"
 """The collection of the variables that count used datapoints. They are neither global nor local variables, so nothing resets them."""
+
+USED_TICKETS_OP_NAME = "count_used"
+"""The operations that count used datapoints. Those that take the datapoints wait for them."""

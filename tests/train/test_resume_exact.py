@@ -9,6 +9,7 @@ import threading
 
 import numpy as np
 import pytest
+from tensorflow.python.ops.lookup_ops import MutableHashTable
 
 from tensorpack_lite.callbacks import (
     HyperParamSetterWithFunc,
@@ -356,6 +357,46 @@ class Predict(Callback):
 def test_predictors_are_no_inputs(wanted):
     """A callback may have a predictor of the trainer: it has no position, so nothing is inexact."""
     assert wanted == train(before=[Predict()], exact="require")
+
+
+class Remembering(Model):
+    """Its cost depends on a table, in which each step replaces a value."""
+
+    def build_graph(self, x):
+        table = MutableHashTable(tf.int64, tf.float32, 0.0)
+        key = tf.constant([1], tf.int64)
+        before = table.lookup(key)[0]
+        with tf.control_dependencies([before]):
+            insert = table.insert(key, [before + x])
+        with tf.control_dependencies([insert]):
+            return super().build_graph(tf.identity(before))
+
+
+class CallsPython(Model):
+    """Its cost depends on a Python function with a state."""
+
+    def build_graph(self, x):
+        return super().build_graph(tf.reshape(tf.py_func(lambda: np.float32(1), [], tf.float32), []) * x)
+
+
+@pytest.mark.slow
+def test_a_table(tmp_path):
+    """The contents of a mutable table are resumed."""
+    logger.set_logger_dir(str(tmp_path / "whole"), action="d")
+    expected = train(model=Remembering(), exact="require")
+    logger.set_logger_dir(str(tmp_path / "parts"), action="d")
+    train(At(7, stop), model=Remembering(), exact="require")
+    assert expected == train(At(0, stop), model=Remembering(), exact="require")
+
+
+def test_state_that_no_checkpoint_has(tmp_path, log_lines):
+    """Before the first step, the log names an operation whose state no checkpoint has; with exact="require", it is an error."""
+    logger.set_logger_dir(str(tmp_path / "log"), action="d")
+    named = "NOT exact: 1 operations whose state no checkpoint has: PyFunc"
+    with pytest.raises(RuntimeError, match=named):
+        train(model=CallsPython(), exact="require")
+    train(model=CallsPython(), steps=1, epochs=1)
+    assert any(named in line for line in log_lines)
 
 
 class Initialize(Callback):

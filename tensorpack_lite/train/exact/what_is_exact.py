@@ -12,6 +12,7 @@ from ...dataflow.exact.recording import ResumeReport
 from ...loop.callback import Callback
 from ...loop.group import innermost
 from ...loop.trainer import LoopTrainer
+from ...tfutils.exact.lost import find_lost_state
 from ...tfutils.exact.state import ExactResume, begin_exact
 from ...tfutils.random import determinism_switches, find_stateful_random_ops
 from ...tfutils.sessinit import SessionInit
@@ -85,6 +86,11 @@ def say_what_is_exact(exact: ExactResume, trainer: Any, callbacks: list[Callback
     if names:
         not_exact.append(
             f"{len(names)} random operations that are not the library's: {_listed(names)} ({_DOCS}#random)"
+        )
+    lost = [] if train_op is None else find_lost_state(train_op, exact.tables.names if exact.tables else ())
+    if lost:
+        not_exact.append(
+            f"{len(lost)} operations whose state no checkpoint has: {_listed(lost)} ({_DOCS}#state)"
         )
     unsaved = _unsaved_variables(callbacks)
     if unsaved:
