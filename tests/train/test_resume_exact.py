@@ -20,6 +20,7 @@ from tensorpack_lite.callbacks import (
     ScheduledHyperParamSetter,
 )
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.batch import BatchData
 from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.graph_builder.model_desc import ModelDesc
 from tensorpack_lite.input_source.feed import FeedInput
@@ -30,6 +31,7 @@ from tensorpack_lite.loop.signals.preemption import Preempted
 from tensorpack_lite.loop.state import StopTraining
 from tensorpack_lite.models.batch_norm import BatchRenorm
 from tensorpack_lite.tfutils.varmanip import kept_variables
+from tensorpack_lite.tfutils.xla import with_xla
 from tensorpack_lite.train.config import AutoResumeTrainConfig
 from tensorpack_lite.train.interface import launch_train_with_config
 from tensorpack_lite.train.multi_gpu import SyncMultiGPUTrainerReplicated
@@ -397,6 +399,35 @@ def test_state_that_no_checkpoint_has(tmp_path, log_lines):
         train(model=CallsPython(), exact="require")
     train(model=CallsPython(), steps=1, epochs=1)
     assert any(named in line for line in log_lines)
+
+
+class AnyBatch(Model):
+    """Its input may have any number of samples."""
+
+    def __init__(self, num):
+        self.num = num
+
+    def inputs(self):
+        return [tf.TensorSpec([self.num], tf.float32, "x")]
+
+    def build_graph(self, x):
+        return tf.reduce_mean(super().build_graph(x))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num", [2, None])
+def test_xla(tmp_path, num):
+    """A model that XLA compiles is exact only if its inputs have one shape, because a further shape is compiled later."""
+    logger.set_logger_dir(str(tmp_path / "log"), action="d")
+    model = AnyBatch(num)
+    model.build_graph = with_xla(model.build_graph)
+    data = QueueInput(BatchData(DataFromList([[np.float32(i)] for i in range(8)]), 2))
+    options = {"model": model, "data": data, "steps": 1, "epochs": 1, "exact": "require"}
+    if num is None:
+        with pytest.raises(RuntimeError, match="XLA with inputs of unknown shape: x "):
+            train(**options)
+    else:
+        train(**options)
 
 
 class Initialize(Callback):

@@ -16,6 +16,7 @@ from ...tfutils.exact.lost import find_lost_state
 from ...tfutils.exact.state import ExactResume, begin_exact
 from ...tfutils.random import determinism_switches, find_stateful_random_ops
 from ...tfutils.sessinit import SessionInit
+from ...tfutils.xla import is_compiled_later
 from ...utils import logger
 from ...utils.arguments import explains_arguments
 
@@ -98,6 +99,9 @@ def say_what_is_exact(exact: ExactResume, trainer: Any, callbacks: list[Callback
             f"{len(unsaved)} variables that ModelSaver does not save: {_listed(unsaved)} (var_collections, or created by a callback "
             "behind ModelSaver)"
         )
+    shapeless = _inputs_without_shape(trainer)
+    if shapeless and is_compiled_later(tf.get_default_graph(), _session_config(trainer)):
+        not_exact.append(f"XLA with inputs of unknown shape: {_listed(shapeless)} ({_DOCS}#xla)")
     if trainer.not_exact:
         not_exact.append(trainer.not_exact)
     replayed = [report.stage for report in reports if report.level == "replay"]
@@ -123,6 +127,18 @@ def _unsaved_variables(callbacks: list[Callback]) -> list[str]:
     directory = find_checkpoint_dir(None)
     saved = [set(map(id, cb.variables)) for cb in savers if cb.checkpoint_dir == directory and cb.variables]
     return [one.op.name for one in tf.global_variables() if any(id(one) not in ids for ids in saved)]
+
+
+def _inputs_without_shape(trainer: Any) -> list[str]:
+    """Return the names of the inputs of the model whose shape may differ from batch to batch."""
+    function = getattr(trainer, "tower_func", None)
+    specs = [] if function is None else function.input_signature
+    return [spec.name for spec in specs if not tf.TensorShape(spec.shape).is_fully_defined()]
+
+
+def _session_config(trainer: Any) -> tf.ConfigProto | None:
+    arguments = trainer.arguments
+    return None if arguments is None else getattr(arguments.session_creator, "config", None)
 
 
 def _without_state(callbacks: list[Callback]) -> list[str]:
