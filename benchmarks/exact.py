@@ -66,7 +66,8 @@ class Running:
         callbacks.setup_graph(None)
         tf.train.get_or_create_global_step()
         self.callbacks, self.session = callbacks, tf.Session()
-        self.session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        variables = [tf.global_variables_initializer(), tf.local_variables_initializer()]
+        self.session.run([*variables, tf.tables_initializer()])
         self.hooked = HookedSession(self.session, callbacks.get_hooks())
         self.step = tf.group(*tensors)
 

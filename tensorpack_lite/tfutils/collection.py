@@ -16,6 +16,7 @@ _NOT_LOGGED = (
     tf.GraphKeys.GLOBAL_VARIABLES,
     tf.GraphKeys.LOCAL_VARIABLES,
     tf.GraphKeys.QUEUE_RUNNERS,
+    tf.GraphKeys.TABLE_INITIALIZERS,
     tf.GraphKeys.COND_CONTEXT,
     tf.GraphKeys.WHILE_CONTEXT,
     tf.GraphKeys.LOSSES,

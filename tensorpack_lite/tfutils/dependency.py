@@ -8,6 +8,7 @@ from typing import Any, Iterable, Mapping
 from ..compat import tfv1 as tf
 from ..compat.private import inside_control_flow
 from ..utils.argtools import graph_memoized
+from ..utils.naming import USED_TICKETS_KEY
 
 _UPDATE = re.compile(r"Assign|Apply|Scatter|PartitionedCall|While|^If|^StatelessIf|Case")
 _STAGED = re.compile(r"Unstage|StagePeek")
@@ -105,7 +106,8 @@ def updates_wait_for_data(train_op: tf.Operation | tf.Tensor) -> bool:
     ):
         return False
     after = [_names_after(source) for source in sources]
-    counters = {variable.op.name for variable in tf.local_variables()} | {"global_step"}
+    uncounted = [*tf.local_variables(), *tf.get_collection(USED_TICKETS_KEY)]
+    counters = {variable.op.name for variable in uncounted} | {"global_step"}
     candidates = after[0].union(one.name for one in needed)
     updates = {
         one.name

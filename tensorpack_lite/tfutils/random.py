@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 from numbers import Real
-from typing import Any, Iterable, Iterator, Sequence
+from typing import Any, Sequence
 
 from ..compat import TF_VERSION
 from ..compat import tfv1 as tf
@@ -20,13 +20,13 @@ from ..compat.private import (
     at_top_level,
     inside_function,
     inside_xla,
-    op_definition,
     op_determinism_enabled,
 )
 from ..utils.argtools import graph_memoized
 from ..utils.checks import check_at_least, check_fraction, check_type
 from .common import get_global_step_var
 from .dependency import operations_of_fetches
+from .nodes import find_nodes
 from .reads import read_before_update
 from .tower.context import get_current_tower_context
 
@@ -318,54 +318,13 @@ def find_stateful_random_ops(fetches: object) -> list[str]:
         Sorted names. An operation in a function, e.g. in the body of a loop of TensorFlow 2, has the name of the
         operation that calls the function as prefix. The functions of `tf.data` are left out.
     """
-    ops = operations_of_fetches(fetches)
-    if not ops:
-        return []
-    search = _Search(ops[0].graph)
-    return sorted(search.names(op.node_def for op in ops if search.is_relevant(op.type)))
+    nodes = find_nodes(operations_of_fetches(fetches), _is_random)
+    # CudnnRNN has this attribute
+    return sorted(name for name, node in nodes if "dropout" not in node.attr or node.attr["dropout"].f > 0)
 
 
-class _Search:
-    """A search for random operations in a graph and its functions."""
-
-    def __init__(self, graph: tf.Graph) -> None:
-        self._graph = graph
-        self._functions = {
-            function.signature.name: function for function in graph.as_graph_def().library.function
-        }
-        self._relevant: dict[str, bool] = {}
-
-    def is_relevant(self, kind: str) -> bool:
-        """Return whether operations of a type may be random or call functions."""
-        if kind not in self._relevant:
-            is_data = "Dataset" in kind or "Iterator" in kind
-            attributes = op_definition(self._graph, kind).attr
-            calls = kind in self._functions or any(attr.type in ("func", "list(func)") for attr in attributes)
-            self._relevant[kind] = not is_data and (calls or self._is_random(kind))
-        return self._relevant[kind]
-
-    def names(self, nodes: Iterable[Any], prefix: str = "") -> Iterator[str]:
-        """Yield the names of the random ones among nodes, and of those in the functions that the nodes call."""
-        for node in nodes:
-            if not self.is_relevant(node.op):
-                continue
-            # CudnnRNN has this attribute
-            has_dropout = "dropout" not in node.attr or node.attr["dropout"].f > 0
-            if self._is_random(node.op) and has_dropout:
-                yield prefix + node.name
-            for function in self._called(node):
-                yield from self.names(function.node_def, f"{prefix}{node.name}/")
-
-    def _called(self, node: Any) -> list[Any]:
-        called = {node.op}
-        for value in node.attr.values():
-            called.add(value.func.name)
-            called.update(function.name for function in value.list.func)
-        return [self._functions[name] for name in sorted(called) if name in self._functions]
-
-    def _is_random(self, kind: str) -> bool:
-        definition = op_definition(self._graph, kind)
-        return definition.is_stateful and any(attr.name == "seed" for attr in definition.attr)
+def _is_random(definition: Any) -> bool:
+    return definition.is_stateful and any(attr.name == "seed" for attr in definition.attr)
 
 
 def determinism_switches() -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from typing import Any, Callable, ContextManager, TypeVar
 
 from ..compat import ensure_graph_mode, tensorflow
@@ -32,8 +33,8 @@ def with_xla(function: Callable[..., T]) -> Callable[..., T]:
 
     Note: `TrainConfig(xla=True)` also calls `keep_for_xla` for a session config that is not given by the user.
 
-    Note: XLA compiles once for each shape of the inputs, in the first step that has it. Batches of the same size avoid
-    further compilations.
+    Note: XLA compiles once for each shape of the inputs: for the first shape in the first step, for others when they come
+    again. Batches of the same size avoid further compilations.
 
     Note: `SingleCostTrainer.XLA_COMPILE` compiles one function for all operations of a tower instead, which fails if XLA does
     not know one of them, and has no summaries and no cost to report.
@@ -58,6 +59,23 @@ def keep_for_xla(config: tf.ConfigProto) -> None:
     """
     options = config.graph_options.rewrite_options
     options.MergeFrom(type(options)(remapping=options.OFF))
+
+
+def is_compiled_later(graph: tf.Graph, config: tf.ConfigProto | None) -> bool:
+    """
+    Return whether XLA compiles operations of a graph for a further shape of their inputs only when it comes again.
+
+    The first run with each further shape then uses TensorFlow's own kernels, which round differently. So the results
+    depend on how often this process has seen a shape. `XLA_COMPILE` compiles in the first run with each shape.
+
+    Args:
+        graph: the graph.
+        config: the config of its session; None if it is unknown.
+    """
+    level = 0 if config is None else config.graph_options.optimizer_options.global_jit_level
+    if level > 0 or "tf_xla_auto_jit" in os.environ.get("TF_XLA_FLAGS", ""):
+        return True
+    return any(node.attr["_XlaCompile"].b for node in graph.as_graph_def().node if "_XlaCompile" in node.attr)
 
 
 def _find_scope() -> Callable[[], ContextManager[None]]:

@@ -3,10 +3,11 @@ Schedules: functions that compute a hyper-parameter, such as the learning rate, 
 
 Each function here returns a schedule, a function `f(point, current=None)` for `HyperParamSetterWithFunc`. A point is the
 number of epochs that are done, or of steps with `step_based=True`; lengths are in the same unit. The value at point 0 is
-that of the first epoch or step. A schedule depends on nothing else, so a resumed training continues with the right value.
+that of the first epoch or step. A schedule depends on nothing else, so a resumed training continues with the right value. A
+negative point raises ValueError.
 
-Warm-up: at the points 0 .. warmup - 1, the value is v * (point + 1) / warmup, where v is the value without warm-up at its
-end. The rest of the schedule follows.
+Warm-up: at the points before `warmup`, which may be a fraction, the value is v * min(1, (point + 1) / warmup), where v is the
+value without warm-up at its end. The rest of the schedule follows.
 """
 
 from __future__ import annotations
@@ -188,6 +189,7 @@ def one_cycle(
     last = first / 1e4 if end is None else end
 
     def value_at(point: float, current: object = None) -> float:
+        check_at_least("schedules.one_cycle: point", point, 0)
         if point < peak:
             return _half_cosine(first, highest, point / peak)
         return _half_cosine(highest, last, min(1.0, (point - peak) / max(length - peak, 1e-12)))
@@ -230,7 +232,8 @@ def _warm_up(who: str, value: float, warmup: float, rest: Callable[[float], floa
     check_at_least(f"{who}: warmup", warmup, 0)
 
     def value_at(point: float, current: object = None) -> float:
-        return value * (point + 1) / warmup if point < warmup else rest(point - warmup)
+        check_at_least(f"{who}: point", point, 0)
+        return value * min(1.0, (point + 1) / warmup) if point < warmup else rest(point - warmup)
 
     return value_at
 

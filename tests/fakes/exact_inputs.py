@@ -78,7 +78,8 @@ def running(make_input, signature, state=None, num_towers=1):
         callbacks.setup_graph(None)
         get_global_step_var()
         with tf.Session() as session:
-            session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+            variables = [tf.global_variables_initializer(), tf.local_variables_initializer()]
+            session.run([*variables, tf.tables_initializer()])
             with session.as_default():
                 try:
                     callbacks.before_train()

@@ -10,6 +10,7 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.input_source.exact.used import UsedDatapoints
 from tensorpack_lite.loop.session import HookedSession
 from tensorpack_lite.tfutils.collection import CollectionGuard
+from tensorpack_lite.tfutils.varmanip import kept_variables
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def towers(sess):
     for num in (1, 3):
         with tf.control_dependencies(tensors[-1:]), tf.control_dependencies([used.count(num)]):
             tensors.append(queue.dequeue_many(num))
-    sess.run([queue.enqueue_many([tf.zeros([12])]), tf.local_variables_initializer()])
+    sess.run([queue.enqueue_many([tf.zeros([12])]), tf.tables_initializer()])
     return tensors, used, queue
 
 
@@ -52,6 +53,13 @@ class TestNumber:
         sess.run(towers[0][0])
         assert 101 == towers[1].number()
 
+    def test_what_puts_variables_back(self, sess, towers):
+        """Neither the initializer of local variables nor `kept_variables` changes the number."""
+        with kept_variables(sess):
+            sess.run(towers[0][0])
+        sess.run(tf.local_variables_initializer())
+        assert 6 == towers[1].number()
+
     @pytest.mark.parametrize("takes", [True, False])
     def test_in_a_branch(self, sess, takes):
         """A datapoint that is taken inside a branch counts only if the branch is taken."""
@@ -63,7 +71,7 @@ class TestNumber:
 
         condition = tf.placeholder(tf.bool, [])
         result = tf.cond(condition, take, lambda: tf.constant(-1.0))
-        sess.run([queue.enqueue_many([tf.zeros([5])]), tf.local_variables_initializer()])
+        sess.run([queue.enqueue_many([tf.zeros([5])]), tf.tables_initializer()])
         sess.run(result, {condition: takes})
         assert (1 if takes else 0) == used.number()
         assert (4 if takes else 5) == sess.run(queue.size())
@@ -77,7 +85,7 @@ class TestNumber:
                 return number + 1, total + queue.dequeue()
 
         result = tf.while_loop(lambda number, _: number < 3, take, [0, 0.0])
-        sess.run([queue.enqueue_many([tf.ones([5])]), tf.local_variables_initializer()])
+        sess.run([queue.enqueue_many([tf.ones([5])]), tf.tables_initializer()])
         assert (3, 3.0) == tuple(sess.run(result))
         assert 3 == used.number()
 

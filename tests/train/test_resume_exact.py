@@ -9,15 +9,18 @@ import threading
 
 import numpy as np
 import pytest
+from tensorflow.python.ops.lookup_ops import MutableHashTable
 
 from tensorpack_lite.callbacks import (
     HyperParamSetterWithFunc,
     JSONWriter,
+    LearningRateFinder,
     ModelSaver,
     PeriodicTrigger,
     ScheduledHyperParamSetter,
 )
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.batch import BatchData
 from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.graph_builder.model_desc import ModelDesc
 from tensorpack_lite.input_source.feed import FeedInput
@@ -27,6 +30,8 @@ from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.loop.signals.preemption import Preempted
 from tensorpack_lite.loop.state import StopTraining
 from tensorpack_lite.models.batch_norm import BatchRenorm
+from tensorpack_lite.tfutils.varmanip import kept_variables
+from tensorpack_lite.tfutils.xla import with_xla
 from tensorpack_lite.train.config import AutoResumeTrainConfig
 from tensorpack_lite.train.interface import launch_train_with_config
 from tensorpack_lite.train.multi_gpu import SyncMultiGPUTrainerReplicated
@@ -354,6 +359,112 @@ class Predict(Callback):
 def test_predictors_are_no_inputs(wanted):
     """A callback may have a predictor of the trainer: it has no position, so nothing is inexact."""
     assert wanted == train(before=[Predict()], exact="require")
+
+
+class Remembering(Model):
+    """Its cost depends on a table, in which each step replaces a value."""
+
+    def build_graph(self, x):
+        table = MutableHashTable(tf.int64, tf.float32, 0.0)
+        key = tf.constant([1], tf.int64)
+        before = table.lookup(key)[0]
+        with tf.control_dependencies([before]):
+            insert = table.insert(key, [before + x])
+        with tf.control_dependencies([insert]):
+            return super().build_graph(tf.identity(before))
+
+
+class CallsPython(Model):
+    """Its cost depends on a Python function with a state."""
+
+    def build_graph(self, x):
+        return super().build_graph(tf.reshape(tf.py_func(lambda: np.float32(1), [], tf.float32), []) * x)
+
+
+@pytest.mark.slow
+def test_a_table(tmp_path):
+    """The contents of a mutable table are resumed."""
+    logger.set_logger_dir(str(tmp_path / "whole"), action="d")
+    expected = train(model=Remembering(), exact="require")
+    logger.set_logger_dir(str(tmp_path / "parts"), action="d")
+    train(At(7, stop), model=Remembering(), exact="require")
+    assert expected == train(At(0, stop), model=Remembering(), exact="require")
+
+
+def test_state_that_no_checkpoint_has(tmp_path, log_lines):
+    """Before the first step, the log names an operation whose state no checkpoint has; with exact="require", it is an error."""
+    logger.set_logger_dir(str(tmp_path / "log"), action="d")
+    named = "NOT exact: 1 operations whose state no checkpoint has: PyFunc"
+    with pytest.raises(RuntimeError, match=named):
+        train(model=CallsPython(), exact="require")
+    train(model=CallsPython(), steps=1, epochs=1)
+    assert any(named in line for line in log_lines)
+
+
+class AnyBatch(Model):
+    """Its input may have any number of samples."""
+
+    def __init__(self, num):
+        self.num = num
+
+    def inputs(self):
+        return [tf.TensorSpec([self.num], tf.float32, "x")]
+
+    def build_graph(self, x):
+        return tf.reduce_mean(super().build_graph(x))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num", [2, None])
+def test_xla(tmp_path, num):
+    """A model that XLA compiles is exact only if its inputs have one shape, because a further shape is compiled later."""
+    logger.set_logger_dir(str(tmp_path / "log"), action="d")
+    model = AnyBatch(num)
+    model.build_graph = with_xla(model.build_graph)
+    data = QueueInput(BatchData(DataFromList([[np.float32(i)] for i in range(8)]), 2))
+    options = {"model": model, "data": data, "steps": 1, "epochs": 1, "exact": "require"}
+    if num is None:
+        with pytest.raises(RuntimeError, match="XLA with inputs of unknown shape: x "):
+            train(**options)
+    else:
+        train(**options)
+
+
+class Initialize(Callback):
+    """Initializes all local variables after each epoch, as callbacks with `tf.metrics` do."""
+
+    def _setup_graph(self):
+        self._op = tf.local_variables_initializer()
+
+    def _trigger_epoch(self):
+        self._op.run()
+
+
+class PutBack(Callback):
+    """Does two more steps after each epoch, and puts back all variables."""
+
+    def _trigger_epoch(self):
+        with kept_variables(self.trainer.sess):
+            for _ in range(2):
+                self.trainer.run_step()
+        self.trainer.loop.global_step -= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("last_step", [1, 12])
+@pytest.mark.parametrize("make", [Initialize, PutBack, lambda: LearningRateFinder("lr", num_steps=20)])
+def test_the_position_of_the_data_is_no_variable(tmp_path, make, last_step):
+    """Whoever initializes or puts back variables does not change which datapoints count as used."""
+
+    def train_queue(*more):
+        data = QueueInput(DataFromList([[np.float32(i)] for i in range(7)], shuffle=True))
+        return train(make(), *more, model=Scheduled(), data=data, exact="require")
+
+    logger.set_logger_dir(str(tmp_path / "whole"), action="d")
+    expected = train_queue(At(0, stop))
+    logger.set_logger_dir(str(tmp_path / "parts"), action="d")
+    train_queue(At(last_step, stop))
+    assert expected == train_queue(At(0, stop))
 
 
 class Scheduled(Model):

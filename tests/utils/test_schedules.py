@@ -33,6 +33,23 @@ def test_warm_up(name):
     np.testing.assert_allclose(values(ALL[name](warmup=4), 4), [0.1, 0.2, 0.3, 0.4])
 
 
+@pytest.mark.parametrize("warmup", [0.5, 1, 2.5])
+@pytest.mark.parametrize("name", ALL)
+def test_a_warm_up_of_any_length(name, warmup):
+    """The values rise to the highest one without exceeding it, also if the length of the warm-up is a fraction."""
+    schedule = ALL[name](warmup=warmup)
+    rising = values(schedule, math.ceil(warmup))
+    np.testing.assert_allclose(rising, [0.4 * min(1, (point + 1) / warmup) for point in range(len(rising))])
+    assert max(values(schedule, 90)) == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("schedule", [*(ALL[name](warmup=2) for name in ALL), schedules.one_cycle(0.4, 90)])
+def test_a_negative_point(schedule):
+    """A negative point is an error, which names it."""
+    with pytest.raises(ValueError, match=r"schedules\.\w+: point.*-1"):
+        schedule(-1)
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_the_rest_follows_the_warm_up(name):
     """No value after the warm-up is above the highest one, and the next point is close to it."""

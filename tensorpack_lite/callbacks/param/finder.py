@@ -28,7 +28,8 @@ class LearningRateFinder(Callback):
 
     The proposal, which is logged, is the rate at which the smoothed cost falls fastest. The steps end early when the
     cost is above the first one and 4 times its minimum, if this process trains alone. The costs are drawn in a picture, if matplotlib is
-    installed. A resumed training looks for nothing. The datapoints of these steps are used up.
+    installed. A resumed training looks for nothing, unless its checkpoint was saved before the search. The datapoints of these
+    steps are used up.
 
     `tensorpack-lite find-lr train.py` does the same with a script, without training.
 
@@ -99,9 +100,13 @@ class LearningRateFinder(Callback):
 
     def _trigger_step(self) -> None:
         # All callbacks have begun by now, so those that look at runs are ready for more of them.
-        if not self._has_begun and not self.trainer.loop.is_resumed:
+        if not self._has_begun and (not self.trainer.loop.is_resumed or self._is_owed()):
             self._search()
         self._has_begun = True
+
+    def _is_owed(self) -> bool:
+        """Return whether this is the first step of a resumed training, whose checkpoint was saved before the call of this callback."""
+        return (self.epoch_num, self.local_step) == (1, 0)
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         return self._args if self._is_searching else None

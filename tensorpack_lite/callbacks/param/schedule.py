@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from collections import abc
 from typing import Any, Sequence
@@ -10,7 +9,7 @@ from typing import Any, Sequence
 from ...utils import logger
 from ...utils.checks import check_choice, check_type
 from .hyperparam import HyperParam
-from .setter import PlannedHyperParamSetter
+from .setter import PlannedHyperParamSetter, is_close
 
 
 class ScheduledHyperParamSetter(PlannedHyperParamSetter):
@@ -82,7 +81,8 @@ class ScheduledHyperParamSetter(PlannedHyperParamSetter):
         return initial if value is None else value
 
     def _get_value_to_set(self) -> float | None:
-        return self.value_at(self._current_point(), None)  # without reading the parameter
+        self._point = self._current_point()
+        return self.value_at(self._point, None)  # without reading the parameter
 
     def _value_at(self, point: int) -> float | None:
         """Return the scheduled value at this point; None before the first point."""
@@ -97,39 +97,30 @@ class ScheduledHyperParamSetter(PlannedHyperParamSetter):
 
     def _before_train(self) -> None:
         super()._before_train()
-        expected = self._value_at(self._current_point())
+        loop, point = self.trainer.loop, self._current_point()
+        if not loop.is_resumed or (loop.has_calls_left and not self._may_be_due(point)):
+            self._set_planned(point)
+
+    def _set_planned(self, point: int) -> None:
+        expected = self._value_at(point)
         if expected is None:
             return
-        actual = self.get_current_value()
-        if _is_close(actual, expected) or self._may_be_due(actual):
+        self._point, actual = point, self.get_current_value()
+        if is_close(actual, expected):
             return
         who, name = type(self).__name__, self.param.readable_name
-        point = f"{'step' if self.step_based else 'epoch'} {self._current_point()}"
-        logger.warning(f"{who}: {name} should be {expected:.8g} at {point}, but is {actual:.8g}.")
+        place = f"{'step' if self.step_based else 'epoch'} {point}"
+        logger.warning(f"{who}: {name} should be {expected:.8g} at {place}, but is {actual:.8g}.")
         if self._set_at_beginning:
             logger.info(f"{who}: setting {name} to {expected:.8g}.")
             self.param.set_value(expected)
 
-    def state_dict(self) -> dict[str, Any] | None:
-        """Return the parameter's value, with `exact` also that of a variable, which other callbacks may have changed."""
-        is_kept = self.trainer.exact and self.param.is_variable_saved
-        return {"value": float(self.get_current_value())} if is_kept else super().state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Set the parameter to its value in the checkpoint, which has this state only if the schedule is the same."""
-        if self.trainer.exact or not self.param.is_variable_saved:
-            super().load_state_dict(state)
-
-    def _may_be_due(self, actual: float) -> bool:
+    def _may_be_due(self, point: int) -> bool:
         """Return whether the value is that of before the current point, whose trigger is still to come in a resumed training."""
-        if not self.trainer.loop.has_calls_left or self._get_value_to_set() is None:
+        if self.value_at(point, None) is None:
             return False
-        previous = self._value_at(self._current_point() - 1)
-        return previous is None or _is_close(actual, previous)
+        previous = self._value_at(point - 1)
+        return previous is None or is_close(self.get_current_value(), previous)
 
     def __str__(self) -> str:
         return f"{type(self).__name__}(schedule={self.schedule})"
-
-
-def _is_close(actual: float, expected: float) -> bool:
-    return math.isclose(float(actual), expected, rel_tol=1e-5)

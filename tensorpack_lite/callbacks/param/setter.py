@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from abc import abstractmethod
 from typing import Any, Callable
@@ -136,11 +137,16 @@ class PlannedHyperParamSetter(HyperParamSetter):
         step_based: set a value after each step, by `global_step`, instead of after each epoch.
 
     Runs at: before_train; trigger_epoch, or trigger_step if `step_based`.
+
+    Note: a resumed training gets the value that `preview` knows for its place, also if the schedule has changed since. But if
+    another callback had set the parameter after this one, and the schedule has not changed, it keeps that value.
     """
 
     def __init__(self, param: HyperParam | str, step_based: bool = False) -> None:
         super().__init__(param)
         self.step_based = step_based
+        self._point: int | None = None  # of the last value
+        self._kept: Any = None  # the value in the checkpoint
 
     @abstractmethod
     def value_at(self, point: int, current: Any) -> Any:
@@ -172,7 +178,67 @@ class PlannedHyperParamSetter(HyperParamSetter):
         return self.global_step if self.step_based else self.epoch_num
 
     def _get_value_to_set(self) -> Any:
-        return self.value_at(self._current_point(), self.get_current_value())
+        self._point = self._current_point()
+        return self.value_at(self._point, self.get_current_value())
+
+    # At a resume -----------------------------------------------------------------------------------------------------
+    def _before_train(self) -> None:
+        super()._before_train()
+        loop = self.trainer.loop
+        if loop.is_resumed:
+            self._kept = self.get_current_value()
+            if not loop.has_calls_left:
+                self._set_planned(self._current_point())
+
+    def _set_planned(self, point: int) -> None:
+        """Set the parameter to the planned value of a point, if that is known and not its value already."""
+        planned = self.preview(point, None)
+        if planned is None:
+            return
+        self._point, actual = point, self.get_current_value()
+        if not is_close(actual, planned):
+            change = f"from {_shortened(actual)} to {_shortened(planned)}"
+            logger.info(f"{self}: training is resumed, {self.param.readable_name} changes {change}.")
+            self.param.set_value(planned)
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return the last point with its planned value, and whether no other callback has set the parameter since."""
+        state = super().state_dict()
+        planned = None if self._point is None else self.preview(self._point, None)
+        if planned is None:
+            return state
+        plan = {
+            "point": self._point,
+            "steps_per_epoch": self.trainer.loop.steps_per_epoch,
+            "planned": float(planned),  # type: ignore[arg-type]
+            "is_last": is_close(self.get_current_value(), planned),
+        }
+        return {**(state or {}), "plan": plan}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Set the planned value, or keep that of the checkpoint if another callback had set it and the plan has not changed."""
+        super().load_state_dict(state)
+        plan, trainer = state.get("plan"), self.trainer
+        if "value" in state:
+            self._kept = self.get_current_value()
+        # without `exact`, other ranks have no states, and all must do the same
+        if plan is None or not (trainer.exact or trainer.size == 1):
+            return
+        point, now = int(plan["point"]), self._current_point()
+        if trainer.loop.has_calls_left and point != now:
+            return  # the trigger is still to come
+        if not self.step_based and plan["steps_per_epoch"] != trainer.loop.steps_per_epoch:
+            point = now
+        planned = self.preview(point, None)
+        if plan["is_last"] or planned is None or not is_close(plan["planned"], planned):
+            self._set_planned(point)
+            return
+        self._point = point
+        if not is_close(self.get_current_value(), self._kept):
+            logger.info(
+                f"{self}: {self.param.readable_name} stays {_shortened(self._kept)}, as another callback has set it."
+            )
+            self.param.set_value(self._kept)
 
     def _trigger_epoch(self) -> None:
         if self.step_based:
@@ -193,7 +259,8 @@ class HyperParamSetterWithFunc(PlannedHyperParamSetter):
         param: a `HyperParam`, or the name of a variable.
         func: `func(epoch_num, current_value) -> new value`, or None to keep the value. It is called after
             each epoch with the epoch's number, and before training with `starting_epoch - 1`, unless training
-            resumes with the variable's value. `utils.schedules` has functions for the usual schedules.
+            resumes with the variable's value. `utils.schedules` has functions for the usual schedules; these are also
+            evaluated when training resumes, so that they may change in between, e.g. their length.
         step_based: call `func(global_step, current_value)` after each step instead.
 
     Raises:
@@ -275,6 +342,12 @@ class HumanHyperParamSetter(HyperParamSetter):
             problem = f"cannot read '{self.param.readable_name}' from '{path}' ({error!r})"
             logger.warning(f"HumanHyperParamSetter: {problem}. Each line must be name:value.")
             return None
+
+
+def is_close(actual: Any, expected: Any) -> bool:
+    """Return whether a parameter has a value, up to the precision of float32."""
+    is_number = np.ndim(actual) == 0 and np.asarray(actual).dtype.kind in "biuf"
+    return is_number and math.isclose(float(actual), float(expected), rel_tol=1e-5)
 
 
 def _shortened(value: object) -> object:

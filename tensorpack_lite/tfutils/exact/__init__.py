@@ -1,5 +1,5 @@
 """
-Exact resume of one graph: what a checkpoint keeps besides variables, and random operations that repeat.
+Exact resume of one graph: what a checkpoint keeps besides variables, what it does not keep, and random operations that repeat.
 
 **In:** the state in a checkpoint.
 **Out:** the positions of all inputs, entropy, generators and local variables, for the next checkpoint.

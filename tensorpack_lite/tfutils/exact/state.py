@@ -18,7 +18,7 @@ from ...compat import tfv1 as tf
 from ...utils import logger
 from ...utils.argtools import graph_memoized
 from ...utils.checks import check_choice
-from ...utils.naming import MOVING_AVERAGES_KEY, USED_TICKETS_KEY
+from ...utils.naming import MOVING_AVERAGES_KEY
 from ...utils.random_streams import (
     collect_generators,
     derive_generator,
@@ -28,6 +28,7 @@ from ...utils.random_streams import (
 )
 from ..random import exact_entropy, make_exact
 from ..varmanip import SessionUpdate
+from .tables import MAX_TABLE_BYTES, SavedTables
 
 State = Dict[str, Any]  # JSON values and NumPy arrays
 
@@ -46,12 +47,14 @@ class ExactResume:
         mode: as given.
         is_resumed: whether there is a saved state.
         sources: the `InputFlow` of each input by name, in the order of their setup.
+        tables: the mutable tables, whose contents are saved; None until the graph is complete.
     """
 
     def __init__(self, mode: bool | str, saved: State | None) -> None:
         self.mode = check_choice("exact", mode, [True, "require"])
         self.is_resumed = saved is not None
         self.sources: Dict[str, Any] = {}
+        self.tables: SavedTables | None = None
         self._saved: State = saved or {}
         self._held: Dict[str, State] = {}
         self._in_rounds = set(
@@ -91,8 +94,12 @@ class ExactResume:
             raise RuntimeError(f'{sentence} With exact="require" this is an error; exact=True continues.')
         logger.warning(sentence)
 
+    def complete_graph(self) -> None:
+        """Create the operations that save and restore tables. Call it when all tables exist."""
+        self.tables = SavedTables()
+
     def begin_loop(self) -> None:
-        """Return local variables, Python's and NumPy's generators, and those that callbacks created to their saved states."""
+        """Return local variables, tables, Python's and NumPy's generators, and those that callbacks created to their saved states."""
         self._setup.__exit__(None, None, None)
         lost = [variable.op.name for variable in _local_variables()[1]]
         if lost:
@@ -111,6 +118,7 @@ class ExactResume:
         ]
         update = SessionUpdate(tf.get_default_session(), fitting)
         update.update({variable.name: values[variable.op.name] for variable in fitting})
+        self._restore_tables()
         saved = self._saved["generators"]
         if "entropy" in saved:  # of another number of ranks
             saved = _new_generators(saved["entropy"], len(self._generators))
@@ -119,6 +127,15 @@ class ExactResume:
         version, numbers, gauss = saved["python"]
         random.setstate((version, tuple(numbers), gauss))
         restore_generator(np.random, saved["numpy"])
+
+    def _restore_tables(self) -> None:
+        if self.tables is None:
+            return
+        saved = self._saved.get("tables", {})
+        missing = [name for name in self.tables.names if name not in saved]
+        if missing:
+            self.complain(f"The checkpoint does not have the contents of the tables {', '.join(missing)}.")
+        self.tables.restore(saved)
 
     def state(self) -> State:
         """Return what to save. Needs a default session; call it between two runs."""
@@ -132,12 +149,22 @@ class ExactResume:
             "local_variables": {
                 variable.op.name: np.asarray(session.run(variable)) for variable in _local_variables()[0]
             },
+            "tables": self._table_contents(),
             "generators": {
                 "created": [save_generator(one) for one in self._generators],
                 "python": _python_state(random.getstate()),
                 "numpy": save_generator(np.random),
             },
         }
+
+    def _table_contents(self) -> State:
+        contents, too_large = ({}, []) if self.tables is None else self.tables.state()
+        if too_large:
+            self.complain(
+                f"The contents of the tables {', '.join(too_large)} are not in the checkpoint (expected at most "
+                f"{MAX_TABLE_BYTES >> 20} MB in all). A resumed training is not exact."
+            )
+        return contents
 
     def _state_of(self, name: str) -> State:
         state: State = self.sources[name].get_state(None if name in self._in_rounds else self._failed)
@@ -212,15 +239,15 @@ def _python_state(state: Tuple[Any, ...]) -> List[Any]:
 def _local_variables() -> Tuple[List[tf.Variable], List[tf.Variable]]:
     """
     Return the local variables that may differ from their initial values after a resume: those of the user, and
-    statistics of other towers. Averages and counted tickets are saved elsewhere, and copies of trained
-    variables are equal to those in the checkpoint.
+    statistics of other towers. Averages are saved elsewhere, and copies of trained variables are equal to those in
+    the checkpoint.
 
     Returns:
         Those to save, and those that cannot be saved.
     """
     trained = [variable.op.name for variable in tf.trainable_variables()]
     slots = tuple(f"{name}/" for name in trained)
-    elsewhere = [*tf.get_collection(MOVING_AVERAGES_KEY), *tf.get_collection(USED_TICKETS_KEY)]
+    elsewhere = tf.get_collection(MOVING_AVERAGES_KEY)
     kept, lost, num_bytes = [], [], 0
     for variable in tf.local_variables():
         name = variable.op.name

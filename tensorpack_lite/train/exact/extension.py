@@ -35,6 +35,12 @@ class ExactTraining(Extension):
         if find_exact() is None and trainer.arguments is not None:
             advance_rng_seed(trainer.step_to_resume_at(trainer.arguments.session_init))
 
+    def after_setup(self, trainer: Any) -> None:
+        """Let the checkpoints have the contents of all tables."""
+        exact = find_exact()
+        if exact is not None:
+            exact.complete_graph()
+
     def before_epochs(self, trainer: Any) -> None:
         """Log what is not exact, and restore generators and local variables."""
         exact = find_exact()

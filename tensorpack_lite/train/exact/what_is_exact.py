@@ -12,9 +12,11 @@ from ...dataflow.exact.recording import ResumeReport
 from ...loop.callback import Callback
 from ...loop.group import innermost
 from ...loop.trainer import LoopTrainer
+from ...tfutils.exact.lost import find_lost_state
 from ...tfutils.exact.state import ExactResume, begin_exact
 from ...tfutils.random import determinism_switches, find_stateful_random_ops
 from ...tfutils.sessinit import SaverRestore, SessionInit
+from ...tfutils.xla import is_compiled_later
 from ...utils import logger
 
 _PACKAGE = __name__.split(".")[0]
@@ -86,6 +88,11 @@ def say_what_is_exact(
         not_exact.append(
             f"{len(names)} random operations that are not the library's: {_listed(names)} ({_DOCS}#random)"
         )
+    lost = [] if train_op is None else find_lost_state(train_op, exact.tables.names if exact.tables else ())
+    if lost:
+        not_exact.append(
+            f"{len(lost)} operations whose state no checkpoint has: {_listed(lost)} ({_DOCS}#state)"
+        )
     unsaved = _unsaved_variables(callbacks)
     if unsaved:
         not_exact.append(
@@ -95,6 +102,9 @@ def say_what_is_exact(
     missing = _missing_variables(trainer) if exact.is_resumed else []
     if missing:
         not_exact.append(f"{len(missing)} variables that the checkpoint does not have: {_listed(missing)}")
+    shapeless = _inputs_without_shape(trainer)
+    if shapeless and is_compiled_later(tf.get_default_graph(), _session_config(trainer)):
+        not_exact.append(f"XLA with inputs of unknown shape: {_listed(shapeless)} ({_DOCS}#xla)")
     if other_reason:
         not_exact.append(other_reason)
     replayed = [report.stage for report in reports if report.level == "replay"]
@@ -126,6 +136,18 @@ def _missing_variables(trainer: Any) -> list[str]:
     """Return the global variables that this process did not find in the checkpoint."""
     init = None if trainer.arguments is None else trainer.arguments.session_init
     return init.missing if isinstance(init, SaverRestore) else []
+
+
+def _inputs_without_shape(trainer: Any) -> list[str]:
+    """Return the names of the inputs of the model whose shape may differ from batch to batch."""
+    function = getattr(trainer, "tower_func", None)
+    specs = [] if function is None else function.input_signature
+    return [spec.name for spec in specs if not tf.TensorShape(spec.shape).is_fully_defined()]
+
+
+def _session_config(trainer: Any) -> tf.ConfigProto | None:
+    arguments = trainer.arguments
+    return None if arguments is None else getattr(arguments.session_creator, "config", None)
 
 
 def _without_state(callbacks: list[Callback]) -> list[str]:
