@@ -9,6 +9,7 @@ from typing import Any, Iterator, Sequence
 
 from ..compat import private
 from ..compat import tfv1 as tf
+from ..compat.session import Session
 from ..utils import logger
 from ..utils.arguments import ExplainsArguments
 from ..utils.checks import check_type
@@ -180,7 +181,7 @@ class ModelExporter(ExplainsArguments):
 
 def _new_session() -> tf.Session:
     """Return a session that also runs a model for GPUs on a machine without a GPU."""
-    return tf.Session(config=tf.ConfigProto(allow_soft_placement=True))
+    return Session(config=tf.ConfigProto(allow_soft_placement=True))
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Callable, List
 import numpy as np
 
 from ..compat import tfv1 as tf
+from ..compat.session import Session
 from ..utils.argtools import graph_memoized
 
 __all__ = ["BackgroundSave", "VariableWriter", "background_save"]
@@ -102,7 +103,7 @@ class VariableWriter:
             inter_op_parallelism_threads=1,
             use_per_session_threads=True,  # so that training keeps its threads
         )
-        return tf.Session(graph=self._graph, config=config)
+        return Session(graph=self._graph, config=config)
 
 
 class BackgroundSave:

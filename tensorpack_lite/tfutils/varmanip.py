@@ -11,6 +11,7 @@ import numpy as np
 
 from ..compat import tfv1 as tf
 from ..compat.private import make_callable
+from ..compat.session import Session
 from ..utils import logger
 from ..utils.fs import normpath
 from ..utils.npz import read_npz, write_npz
@@ -376,7 +377,7 @@ def _write_checkpoint(dic: dict[str, np.ndarray], path: str) -> None:
 
 def _save_arrays(arrays: dict[str, np.ndarray], prefix: str) -> None:
     names = sorted(arrays)
-    with tf.Graph().as_default(), tf.Session() as sess:
+    with tf.Graph().as_default(), Session() as sess:
         tensors = [tf.placeholder(tf.as_dtype(arrays[name].dtype), arrays[name].shape) for name in names]
         save = tf.raw_ops.SaveV2(
             prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names), tensors=tensors
