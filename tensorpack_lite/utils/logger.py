@@ -23,6 +23,7 @@ from .old_names import find_old_name
 from .own_rank import GivenRank, find_given_rank
 from .redaction import hide_secrets
 from .redirection import redirect_log
+from .streams import fill_descriptors
 from .training_files import (
     check_replaceable,
     is_occupied,
@@ -88,6 +89,7 @@ class _LogDirectory:
     def open(self, path: str, name: str | None = "log.log", follows: GivenRank | None = None) -> None:
         """Create the directory and open its log file. Without a name, only remember the directory."""
         if name is not None:
+            fill_descriptors()
             os.makedirs(path, exist_ok=True)
             self._handler = logging.FileHandler(os.path.join(path, name), encoding="utf-8")
             self._handler.setFormatter(LineFormatter())
