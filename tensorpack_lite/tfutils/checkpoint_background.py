@@ -10,6 +10,7 @@ import numpy as np
 from ..compat import tfv1 as tf
 from ..compat.session import Session
 from ..utils.argtools import graph_memoized
+from .checkpoint_reader import LiteralPath
 
 __all__ = ["BackgroundSave", "VariableWriter", "background_save"]
 
@@ -92,9 +93,10 @@ class VariableWriter:
         Raises:
             tf.errors.OpError: a variable is missing or damaged.
         """
+        literal = LiteralPath(prefix)
         with self._session() as session:
             for name, part, reader in zip(self._names, self._slices, self._readers):
-                session.run(reader, {self._prefix: prefix, self._name: [name], self._slice: [part]})
+                session.run(reader, {self._prefix: literal.path, self._name: [name], self._slice: [part]})
 
     def _session(self) -> tf.Session:
         config = tf.ConfigProto(

@@ -13,7 +13,7 @@ from ..compat import tfv1 as tf
 from ..compat.private import make_callable
 from ..compat.session import Session
 from ..utils import logger
-from ..utils.fs import normpath
+from ..utils.fs import absolute
 from ..utils.npz import read_npz, write_npz
 from ..utils.old_names import old_name_finder, old_star_names
 from .checkpoint_background import background_save
@@ -368,7 +368,7 @@ def _write_checkpoint(dic: dict[str, np.ndarray], path: str) -> None:
     directory, name = os.path.split(path)
     directory = directory or "."
     tf.gfile.MakeDirs(directory)
-    background_save(normpath(directory)).wait()  # a callback may call this function while ModelSaver writes
+    background_save(absolute(directory)).wait()  # a callback may call this function while ModelSaver writes
     store = CheckpointStore(directory, "save_checkpoint_vars")
     store.save(name, lambda prefix: _save_arrays(arrays, prefix))
     if not tf.gfile.Exists(store.path(STATE_FILE)):

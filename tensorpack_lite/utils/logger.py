@@ -200,8 +200,9 @@ def set_logger_dir(dirname: str, action: str | None = None) -> None:
         With "b", "n" or None, rank 1 does not learn which directory rank 0 uses, so its `get_logger_dir()` is always `dirname`.
 
     Difference from tensorpack: "d" deletes only files of trainings. Without a terminal, None does not raise an error.
+    `get_logger_dir()` is an absolute path, so a script may change the working directory.
     """
-    path = os.path.normpath(dirname)
+    path = os.path.abspath(dirname)  # a later os.chdir does not move the training
     replacement = redirect_log(path)
     if replacement:  # files that the script itself writes to `dirname` go there
         os.makedirs(path, exist_ok=True)
@@ -237,7 +238,7 @@ def auto_set_dir(action: str | None = None, name: str | None = None) -> None:
 
 
 def get_logger_dir() -> str | None:
-    """Return the directory of `set_logger_dir` or `auto_set_dir`, or None if none was set."""
+    """Return the absolute path of the directory of `set_logger_dir` or `auto_set_dir`, or None if none was set."""
     return _directory.path
 
 

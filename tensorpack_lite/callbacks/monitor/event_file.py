@@ -44,6 +44,8 @@ class TFEventWriter(MonitorBase):
             )
         elif not os.path.isdir(self._logdir):
             raise ValueError(f"TFEventWriter: logdir '{self._logdir}' is not a directory. Create it first.")
+        else:
+            self._logdir = os.path.abspath(self._logdir)
         self._max_queue = max_queue
         self._flush_secs = flush_secs
         self._split_files = split_files
