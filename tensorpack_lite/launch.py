@@ -33,6 +33,7 @@ from .ranks.loopback import enter_private_network
 from .ranks.rendezvous import RendezvousServer
 from .utils.concurrency import enable_death_signal
 from .utils.secret import JOB_SECRET_VARIABLE, make_secret
+from .utils.streams import standard_streams
 
 _HOST = "127.0.0.1"
 _POLL_SECONDS = 0.05
@@ -66,6 +67,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Note: `--isolate` also moves the calling process into the private network, permanently.
     """
+    with standard_streams():
+        return _main(argv)
+
+
+def _main(argv: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tensorpack_lite.launch", description="Start the ranks of a training on this machine."
     )

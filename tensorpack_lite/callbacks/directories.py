@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..compat import tfv1 as tf
 from ..utils import logger
-from ..utils.fs import normpath
+from ..utils.fs import absolute
 from ..utils.redirection import redirect
 
 
@@ -22,9 +22,9 @@ def need_logger_dir(who: str) -> str:
 
 
 def find_checkpoint_dir(given: str | None) -> str | None:
-    """Return the given directory, or else the logger's directory; None if there is neither."""
+    """Return the absolute path of the given directory, or else of the logger's directory; None if there is neither."""
     directory = redirect(given) if given else logger.get_logger_dir()
-    return None if directory is None else normpath(directory)
+    return None if directory is None else absolute(directory)
 
 
 def need_checkpoint_dir(directory: str | None, who: str) -> str:

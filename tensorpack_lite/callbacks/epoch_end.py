@@ -16,7 +16,7 @@ from ..tfutils.checkpoint_store import CheckpointStore
 from ..tfutils.partitions import join_parts, name_in_files
 from ..tfutils.sessinit import SaverRestore
 from ..utils import logger
-from ..utils.fs import normpath
+from ..utils.fs import absolute
 from ..utils.packed_state import StateTooLargeError
 
 _MAX_BYTES = 16 << 20
@@ -73,8 +73,8 @@ class EpochEnd:
         self.begin()
         arguments = self._saver.trainer.arguments
         restored = None if arguments is None else arguments.session_init
-        path = normpath(restored.path) if isinstance(restored, SaverRestore) else None
-        if self._store is not None and path != normpath(self._store.path(str(self._name))):
+        path = absolute(restored.path) if isinstance(restored, SaverRestore) else None
+        if self._store is not None and path != absolute(self._store.path(str(self._name))):
             self.skip()  # another saver's, whose variables may differ
 
     def skip(self) -> None:

@@ -9,6 +9,7 @@ import re
 import sys
 from typing import Sequence
 
+from ..utils.streams import standard_streams
 from .arguments import make_parser, split_program
 
 _ERROR = 2
@@ -33,6 +34,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: as argparse does: with 0 after `--help`, with 2 for wrong arguments.
     """
+    with standard_streams():
+        return _run(argv)
+
+
+def _run(argv: Sequence[str] | None) -> int:
     parser = make_parser()
     arguments = list(sys.argv[1:] if argv is None else argv)
     program: list[str] = []

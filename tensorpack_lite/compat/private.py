@@ -1,8 +1,7 @@
 """
 Uses of TensorFlow's private API, each with its reason and the versions it was tested on.
 
-Apart from `cpu_layout.py`, no other module imports from `tensorflow.python` or calls an underscore method of
-a TensorFlow object.
+Apart from `cpu_layout.py` and `session.py`, no other module uses names of `tensorflow.python` or with underscores.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from tensorflow.python.util import module_wrapper as _module_wrapper
 
 from . import tfv1 as tf
 from .replacement import replace
+from .session import PreparedStep, require_own_process
 
 try:  # the value that Session.run returns for tf.IndexedSlices; TensorFlow does not export it. Tried on 1.15, 2.15, 2.21.
     from tensorflow.python.framework.indexed_slices import IndexedSlicesValue as IndexedSlicesValue
@@ -97,6 +97,7 @@ def make_callable(
     if is_watched or is_checked:  # tfdbg watches the step, which TensorFlow's callables do not support
 
         def call(*arrays: np.ndarray, run_metadata: tf.RunMetadata | None = None) -> list[np.ndarray]:
+            require_own_process("Session.run")
             values = session.run([*fetches, *targets], dict(zip(feeds, arrays)), run_options, run_metadata)
             return values[: len(fetches)]
 
@@ -107,7 +108,7 @@ def make_callable(
     options.feed.extend(tensor.name for tensor in feeds)
     if run_options is not None:
         options.run_options.CopyFrom(run_options)
-    return session._make_callable_from_options(options)
+    return PreparedStep(session, options)
 
 
 def chrome_trace(step_stats: object) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Callable, Iterator
 
 from ..compat import ensure_graph_mode, tensorflow
 from ..compat import tfv1 as tf
+from ..compat.session import Session
 from ..dataflow.base import DataFlow, Datapoint
 from ..utils.checks import check_callable, check_type
 
@@ -66,7 +67,7 @@ class DataFromTFDataset(DataFlow):
     @staticmethod
     def _run(graph: tf.Graph, start: tf.Operation, element: Any) -> Iterator[Datapoint]:
         # not the default session of the caller, who runs code between two datapoints
-        session = tf.Session(graph=graph, config=tf.ConfigProto(device_count={"GPU": 0}))
+        session = Session(graph=graph, config=tf.ConfigProto(device_count={"GPU": 0}))
         try:
             session.run(start)
             while True:

@@ -10,6 +10,7 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from ..compat import tfv1 as tf
+from ..compat.session import require_own_process
 from ..tfutils.common import get_tensors_by_names
 from ..tfutils.feed import FeedConverter
 from ..tfutils.fetches import prepare_run
@@ -141,6 +142,9 @@ class OnlinePredictor(PredictorBase):
         )
 
     def _prepare(self) -> _Evaluation:
+        require_own_process(
+            type(self).__name__
+        )  # before the lock, which another thread may have held at the fork
         with self._lock:
             if self.sess is None:
                 self.sess = tf.get_default_session()

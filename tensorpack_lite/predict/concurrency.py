@@ -9,6 +9,7 @@ from typing import Any, Callable, Deque, Sequence
 import numpy as np
 
 from ..compat import tfv1 as tf
+from ..compat.session import require_own_process
 from ..utils.checks import check_at_least, check_type
 from ..utils.handoff import HandoffQueue
 from .base import AsyncPredictorBase, OnlinePredictor
@@ -96,6 +97,7 @@ class MultiThreadAsyncPredictor(AsyncPredictorBase):
         Returns:
             A future of the list of outputs, without batch axis.
         """
+        require_own_process("MultiThreadAsyncPredictor.put_task")
         task = _Task(dp)
         if callback is not None:
             task.future.add_done_callback(callback)

@@ -9,6 +9,8 @@ from typing import Any, Iterator, Sequence
 
 from ..compat import private
 from ..compat import tfv1 as tf
+from ..compat.session import Session
+from ..tfutils.checkpoint_reader import is_pattern
 from ..utils import logger
 from ..utils.checks import check_type
 from ..utils.errors import type_error
@@ -179,7 +181,7 @@ class ModelExporter:
 
 def _new_session() -> tf.Session:
     """Return a session that also runs a model for GPUs on a machine without a GPU."""
-    return tf.Session(config=tf.ConfigProto(allow_soft_placement=True))
+    return Session(config=tf.ConfigProto(allow_soft_placement=True))
 
 
 @contextmanager
@@ -259,7 +261,12 @@ def _check_serving(path: str, tags: list[str], outputs: list[str], expected: Exp
 
 
 def _check_destination(path: str, overwrite: bool) -> None:
-    """Raise FileExistsError if a SavedModel may not be written to `path`."""
+    """Raise FileExistsError if a SavedModel may not be written to `path`, and ValueError if TensorFlow could not load it."""
+    if is_pattern(path):
+        raise ValueError(
+            f"ModelExporter.export_serving: TensorFlow cannot load a SavedModel from '{path}' (expected a path without brackets "
+            "and backslashes, which it takes for a pattern). Choose another path."
+        )
     if not tf.gfile.Exists(path):
         return
     is_saved_model = tf.gfile.Exists(os.path.join(path, "saved_model.pb"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 import threading
 import time
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -12,6 +11,7 @@ from contextlib import suppress
 from typing import Any, Callable, Sequence
 
 from ..utils import logger
+from ..utils.streams import write_to_stderr
 from .authentication import Credentials
 from .connecting import RankError, connect, listen, round_trip
 from .diagnosis import describe, describe_loss, describe_silence, interval_seconds
@@ -391,7 +391,5 @@ class RankChannel:
 def _end_process(failure: str) -> None:
     """End a process whose main thread waits inside TensorFlow, where it cannot be interrupted."""
     logger.error(failure)
-    sys.stdout.flush()
-    sys.stderr.write(f"tensorpack_lite.ranks.channel.RankError: {failure}\n")
-    sys.stderr.flush()
+    write_to_stderr(f"tensorpack_lite.ranks.channel.RankError: {failure}\n")
     os._exit(FOLLOWED)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any, Iterator, NamedTuple
 
 from ..compat import tfv1 as tf
@@ -54,11 +55,12 @@ def find_best(directory: str) -> str:
 
 def list_best(directory: str) -> Iterator[BestCheckpoint]:
     """Yield the best copy of each record in a directory, in the order of their names. Other files are ignored."""
-    for file in sorted(tf.gfile.Glob(os.path.join(directory, "*.json"))):
+    names = tf.gfile.ListDirectory(directory) if tf.gfile.IsDirectory(directory) else []
+    for name in sorted(name for name in names if re.fullmatch(r"[^.].*\.json", name)):
         try:
-            with tf.gfile.Open(file) as opened:
+            with tf.gfile.Open(os.path.join(directory, name)) as opened:
                 record: Any = json.loads(opened.read())
-            best = _parse(os.path.basename(file)[: -len(".json")], record)
+            best = _parse(name[: -len(".json")], record)
         except (ValueError, KeyError, TypeError, IndexError):
             continue  # a file of something else, such as manifest.json
         if tf.gfile.Exists(os.path.join(directory, f"{best.name}.index")):

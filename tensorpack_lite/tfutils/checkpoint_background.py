@@ -8,7 +8,9 @@ from typing import Callable, List
 import numpy as np
 
 from ..compat import tfv1 as tf
+from ..compat.session import Session
 from ..utils.argtools import graph_memoized
+from .checkpoint_reader import LiteralPath
 
 _ALIGNMENT = 64  # bytes; TensorFlow uses an array at such an address without a copy
 
@@ -89,9 +91,10 @@ class VariableWriter:
         Raises:
             tf.errors.OpError: a variable is missing or damaged.
         """
+        literal = LiteralPath(prefix)
         with self._session() as session:
             for name, part, reader in zip(self._names, self._slices, self._readers):
-                session.run(reader, {self._prefix: prefix, self._name: [name], self._slice: [part]})
+                session.run(reader, {self._prefix: literal.path, self._name: [name], self._slice: [part]})
 
     def _session(self) -> tf.Session:
         config = tf.ConfigProto(
@@ -100,7 +103,7 @@ class VariableWriter:
             inter_op_parallelism_threads=1,
             use_per_session_threads=True,  # so that training keeps its threads
         )
-        return tf.Session(graph=self._graph, config=config)
+        return Session(graph=self._graph, config=config)
 
 
 class BackgroundSave:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
+import shutil
+import tempfile
+import weakref
 from contextlib import contextmanager
 from typing import Any, Iterator
 
@@ -16,7 +20,38 @@ from .common import get_op_tensor_name
 STATE_FILE = "checkpoint"
 
 _ADVICE = "Use an earlier checkpoint, or copy this one again."
+_PATTERN = re.compile(r"[\[\]\\]")  # `*` and `?` match themselves
 _DAMAGED = (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.NotFoundError)
+
+
+def is_pattern(path: str) -> bool:
+    """Return whether TensorFlow's readers of checkpoints take a path for a pattern that does not match itself."""
+    return _PATTERN.search(path) is not None
+
+
+class LiteralPath:
+    """
+    The path of a checkpoint for TensorFlow's readers, which take the path for a pattern, so brackets and backslashes match other names.
+
+    Args:
+        path: the checkpoint, without suffix.
+
+    Attributes:
+        path: the same path if it has none of these characters; otherwise that of symbolic links to the files of the
+            checkpoint, in a temporary directory, which exists as long as this object.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        if "://" in path or not is_pattern(path):
+            return
+        directory, name = os.path.split(os.path.abspath(path))
+        links = tempfile.mkdtemp(prefix="checkpoint-")
+        weakref.finalize(self, shutil.rmtree, links, ignore_errors=True)
+        self.path = os.path.join(links, "checkpoint")
+        for file in os.listdir(directory):
+            if file == name or file.startswith(f"{name}."):
+                os.symlink(os.path.join(directory, file), self.path + file[len(name) :])
 
 
 class CheckpointReader:
@@ -39,7 +74,8 @@ class CheckpointReader:
         self._path = path
         _require_readable(f"{path}.index")
         with parsing(path, "a checkpoint", _ADVICE):
-            self._reader = tf.train.NewCheckpointReader(path)
+            self._literal = LiteralPath(path)  # its links are needed by each read
+            self._reader = tf.train.NewCheckpointReader(self._literal.path)
             shapes = self._reader.get_variable_to_shape_map()
             self.shapes = {key: tuple(shape) for key, shape in shapes.items()}
             self.dtypes = dict(self._reader.get_variable_to_dtype_map())

@@ -25,7 +25,8 @@ from typing import Callable, Iterator, Mapping
 from ..compat import tfv1 as tf
 from ..utils import logger
 from ..utils.errors import parsing
-from .checkpoint_reader import STATE_FILE, read_checkpoint_state, reason_of
+from ..utils.fs import flush_to_disk
+from .checkpoint_reader import STATE_FILE, LiteralPath, read_checkpoint_state, reason_of
 from .checkpoint_state import END_SUFFIX, STATE_SUFFIX, read_state
 
 _gfile = tf.io.gfile
@@ -312,17 +313,12 @@ class CheckpointStore:
     def _sync(self, path: str) -> None:
         """Flush a local file to the disk. Otherwise, a crash of the machine may leave the moved file without its content."""
         if self.fsync and "://" not in path:
-            with open(path, "rb+") as file:
-                os.fsync(file.fileno())
+            flush_to_disk(path)
 
     def _sync_directory(self, directory: str) -> None:
         """Flush the names in a local directory to the disk. Only POSIX can open a directory."""
         if self.fsync and "://" not in directory and os.name == "posix":
-            descriptor = os.open(directory, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            flush_to_disk(directory)
 
     @contextmanager
     def _disk_errors(self, name: str) -> Iterator[None]:
@@ -353,7 +349,8 @@ def _write_text(path: str, text: str) -> None:
 
 def _read_variables(prefix: str) -> None:
     """Read all variables, which verifies their checksums. Raises TensorFlow's error if one is missing or damaged."""
-    reader = tf.train.NewCheckpointReader(prefix)
+    literal = LiteralPath(prefix)
+    reader = tf.train.NewCheckpointReader(literal.path)
     for key in reader.get_variable_to_shape_map():
         reader.get_tensor(key)
 

@@ -8,6 +8,7 @@ from typing import Callable
 
 from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
+from ..compat.session import Session
 from ..utils import logger
 from ..utils.checks import check_type
 from ..utils.gpu import get_num_gpu
@@ -67,7 +68,7 @@ class NewSessionCreator(tf.train.SessionCreator):
         """
         ensure_graph_mode()
         _set_gpu_environment()
-        sess = tf.Session(target=self.target, config=self.config)
+        sess = Session(target=self.target, config=self.config)
         try:
             for initializer in (
                 tf.global_variables_initializer(),

@@ -17,6 +17,7 @@ from .best_checkpoint import find_best
 from .checkpoint_reader import (
     CheckpointReader,
     CheckpointReaderAdapter,  # noqa: F401 (scripts import it from here)
+    LiteralPath,
     restoring,
 )
 from .common import get_op_tensor_name
@@ -206,7 +207,8 @@ class SaverRestore(SessionInit):
     def _run_init(self, sess: tf.Session) -> None:
         if self._saver is not None:
             with restoring(self.path):
-                self._saver.restore(sess, self.path)
+                literal = LiteralPath(self.path)
+                self._saver.restore(sess, literal.path)
             update_copies(sess, [match.variable.op.name for match in self._restored])
         set_from_checkpoint(sess, CheckpointReader(self.path), self._to_cast)
 
@@ -375,7 +377,10 @@ get_model_loader = SmartInit
 def _init_from_path(path: str, ignore_mismatch: bool) -> SessionInit:
     if path.endswith((".npy", ".npz")):
         return DictRestore(load_parameter_file(path), ignore_mismatch=ignore_mismatch)
-    if not tf.gfile.Glob(path + "*"):
+    directory, start = os.path.split(path)
+    directory = directory or "."
+    names = tf.gfile.ListDirectory(directory) if tf.gfile.IsDirectory(directory) else []
+    if not any(name.startswith(start) for name in names):
         raise ValueError(
             f"SmartInit: there is no file {path}. Check the path; the current directory is {os.getcwd()}."
         )

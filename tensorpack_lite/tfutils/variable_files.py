@@ -7,7 +7,8 @@ import os
 import numpy as np
 
 from ..compat import tfv1 as tf
-from ..utils.fs import normpath
+from ..compat.session import Session
+from ..utils.fs import absolute
 from ..utils.npz import write_npz
 from .checkpoint_background import background_save
 from .checkpoint_reader import STATE_FILE
@@ -27,7 +28,7 @@ def write_checkpoint(dic: dict[str, np.ndarray], path: str) -> None:
     directory, name = os.path.split(path)
     directory = directory or "."
     tf.gfile.MakeDirs(directory)
-    background_save(normpath(directory)).wait()  # a callback may call this function while ModelSaver writes
+    background_save(absolute(directory)).wait()  # a callback may call this function while ModelSaver writes
     store = CheckpointStore(directory, "save_checkpoint_vars")
     store.save(name, lambda prefix: _save_arrays(arrays, prefix))
     if not tf.gfile.Exists(store.path(STATE_FILE)):
@@ -36,7 +37,7 @@ def write_checkpoint(dic: dict[str, np.ndarray], path: str) -> None:
 
 def _save_arrays(arrays: dict[str, np.ndarray], prefix: str) -> None:
     names = sorted(arrays)
-    with tf.Graph().as_default(), tf.Session() as sess:
+    with tf.Graph().as_default(), Session() as sess:
         tensors = [tf.placeholder(tf.as_dtype(arrays[name].dtype), arrays[name].shape) for name in names]
         save = tf.raw_ops.SaveV2(
             prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names), tensors=tensors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import hashlib
 import os
@@ -19,7 +20,15 @@ from .checks import check_type
 from .old_names import old_name_finder
 from .utils import get_tqdm
 
-__all__ = ["download", "get_dataset_path", "mkdir_p", "normpath", "recursive_walk"]
+__all__ = [
+    "absolute",
+    "download",
+    "flush_to_disk",
+    "get_dataset_path",
+    "mkdir_p",
+    "normpath",
+    "recursive_walk",
+]
 
 if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
     __getattr__ = old_name_finder(__name__)
@@ -27,6 +36,8 @@ if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
 _TIMEOUT_SECONDS = 30
 _ABANDONED_SECONDS = 3600
 _CHUNK_BYTES = 1 << 18
+# what file systems that cannot flush files or directories answer, such as CIFS and DrvFs; for them, the system decides when
+_CANNOT_FLUSH = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EACCES, errno.EBADF)
 # not OSError: a full disk is not a network error
 _NETWORK_ERRORS = (URLError, HTTPException, ConnectionError, socket.timeout)
 
@@ -44,6 +55,35 @@ def mkdir_p(dirname: str) -> None:
     check_type("mkdir_p: dirname", dirname, (str, os.PathLike), "a path")
     if os.fspath(dirname):
         os.makedirs(dirname, exist_ok=True)
+
+
+def flush_to_disk(path: str) -> None:
+    """
+    Flush a file, or the names in a directory, to the disk, so that a crash of the machine does not lose them.
+
+    On a file system that cannot do this, a warning is logged once.
+
+    Args:
+        path: the file, or the directory (POSIX only).
+
+    Raises:
+        OSError: the disk has failed or is full; the error names the path.
+    """
+    is_directory = os.path.isdir(path)
+    try:
+        descriptor = os.open(path, os.O_RDONLY if is_directory else os.O_RDWR)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_FLUSH:
+            raise OSError(error.errno, f"cannot flush to the disk: {error.strerror}", path) from error
+        log_once(
+            f"The file system cannot flush files or directories to the disk ({error.strerror}). A crash of the machine, but not of "
+            "the training, may damage the files that were written last.",
+            "warning",
+        )
 
 
 def download(
@@ -132,6 +172,11 @@ def recursive_walk(rootdir: str) -> Iterator[str]:
         subdirectories.sort()
         for name in sorted(files):
             yield os.path.join(directory, name)
+
+
+def absolute(path: str) -> str:
+    """Return the absolute path, which a change of the working directory does not move. URLs are returned unchanged."""
+    return path if "://" in path else os.path.abspath(path)
 
 
 def normpath(p: str) -> str:

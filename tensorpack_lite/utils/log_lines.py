@@ -47,7 +47,7 @@ class LineFormatter(logging.Formatter):
 
 class StdoutHandler(logging.StreamHandler):
     """
-    Handler that writes to the current `sys.stdout`, so that redirection and capture work.
+    Handler that writes to the current `sys.stdout`, so that redirection and capture work. Without one, it shows nothing.
 
     Attributes:
         is_quiet: whether it leaves out what is neither a warning nor marked by `extra=FOR_QUIET`; None leaves that to the
@@ -64,7 +64,7 @@ class StdoutHandler(logging.StreamHandler):
         """Return whether a line is shown."""
         is_quiet = os.environ.get(QUIET_VARIABLE) == "quiet" if self.is_quiet is None else self.is_quiet
         is_shown = not is_quiet or record.levelno >= logging.WARNING or hasattr(record, "is_for_quiet")
-        return is_shown and bool(super().filter(record))
+        return is_shown and sys.stdout is not None and bool(super().filter(record))
 
     @property
     def stream(self) -> TextIO:  # type: ignore[override]

@@ -22,6 +22,7 @@ from .old_names import find_old_name
 from .own_rank import GivenRank, find_given_rank
 from .redaction import hide_secrets
 from .redirection import redirect_log
+from .streams import fill_descriptors
 from .training_files import (
     check_replaceable,
     is_occupied,
@@ -83,6 +84,7 @@ class _LogDirectory:
     def open(self, path: str, name: str | None = "log.log", follows: GivenRank | None = None) -> None:
         """Create the directory and open its log file. Without a name, only remember the directory."""
         if name is not None:
+            fill_descriptors()
             os.makedirs(path, exist_ok=True)
             self._handler = logging.FileHandler(os.path.join(path, name), encoding="utf-8")
             self._handler.setFormatter(LineFormatter())
@@ -191,8 +193,9 @@ def set_logger_dir(dirname: str, action: str | None = None) -> None:
         With "b", "n" or None, rank 1 does not learn which directory rank 0 uses, so its `get_logger_dir()` is always `dirname`.
 
     Difference from tensorpack: "d" deletes only files of trainings. Without a terminal, None does not raise an error.
+    `get_logger_dir()` is an absolute path, so a script may change the working directory.
     """
-    path = os.path.normpath(dirname)
+    path = os.path.abspath(dirname)  # a later os.chdir does not move the training
     replacement = redirect_log(path)
     if replacement:  # files that the script itself writes to `dirname` go there
         os.makedirs(path, exist_ok=True)
@@ -227,7 +230,7 @@ def auto_set_dir(action: str | None = None, name: str | None = None) -> None:
 
 
 def get_logger_dir() -> str | None:
-    """Return the directory of `set_logger_dir` or `auto_set_dir`, or None if none was set."""
+    """Return the absolute path of the directory of `set_logger_dir` or `auto_set_dir`, or None if none was set."""
     return _directory.path
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import warnings
 from typing import IO, Any
@@ -9,6 +10,7 @@ from typing import IO, Any
 from tqdm import tqdm as plain_tqdm
 
 from . import logger
+from .streams import is_terminal
 
 
 class LogBar(plain_tqdm):
@@ -24,6 +26,7 @@ class LogBar(plain_tqdm):
         seconds = kwargs["mininterval"]
         # tqdm draws a bar without delay at once, and its monitor thread draws a bar after `maxinterval`
         kwargs.update(delay=max(seconds, 1e-9), maxinterval=max(seconds, 10))
+        kwargs["file"] = io.StringIO()  # it writes to the log only, also where `sys.stderr` is None
         kwargs["bar_format"] = "{n_fmt}/{total_fmt} ({rate_noinv_fmt}, {remaining} left){postfix}"
         super().__init__(*args, **kwargs)
 
@@ -53,4 +56,4 @@ def choose_bar_class(stream: IO[str] | None) -> type[plain_tqdm]:
         warnings.simplefilter("ignore")
         from tqdm.auto import tqdm
     is_notebook = "notebook" in tqdm.__mro__[1].__module__
-    return tqdm if stream is not None or is_notebook or sys.stderr.isatty() else LogBar
+    return tqdm if stream is not None or is_notebook or is_terminal(sys.stderr) else LogBar

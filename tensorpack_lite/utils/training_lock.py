@@ -34,7 +34,8 @@ except ImportError:  # Windows
 _RENEW_SECONDS = 10.0
 _STALE_SECONDS = 60.0
 _POLL_SECONDS = 0.2
-_NO_FLOCK = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)  # errors of file systems without flock
+# errors of file systems without flock, such as some versions of NFS, CIFS and DrvFs
+_NO_FLOCK = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL, errno.EACCES)
 
 
 class _Process(NamedTuple):
@@ -71,6 +72,7 @@ class TrainingLock:
         self._mine: _Process | None = None
         self._released = threading.Event()
         self._thread: threading.Thread | None = None
+        self._has_flock = True
 
     @property
     def is_held(self) -> bool:
@@ -147,7 +149,7 @@ class TrainingLock:
 
     def _try_to_take(self) -> _Process | None:
         """Take the lock if it is free or stale, otherwise return its holder."""
-        with _alone_with(self.path, "a+") as file:
+        with _alone_with(self.path, "a+", self._warn_without_flock) as file:
             holder = _live_holder(file, self.directory)
             if holder is not None:
                 return holder
@@ -162,6 +164,14 @@ class TrainingLock:
                 f"Took over the lock of '{self.directory}': process {former.pid} on {former.host} has ended."
             )
         return None
+
+    def _warn_without_flock(self, reason: str) -> None:
+        if self._has_flock:
+            self._tell(
+                f"The file system of '{self.directory}' cannot lock files ({reason}). If two trainings start there at the same "
+                "moment, both may run. Give each training a directory of its own."
+            )
+        self._has_flock = False
 
     def _renew(self, seconds: float) -> None:
         """Renew the file's modification time again and again, and tell of the first problem."""
@@ -254,11 +264,13 @@ def _age(file: IO[str], directory: str) -> float:
 
 
 @contextmanager
-def _alone_with(path: str, mode: str) -> Iterator[IO[str]]:
-    """Open a file under an exclusive `flock`."""
+def _alone_with(path: str, mode: str, tell: Callable[[str], None] | None = None) -> Iterator[IO[str]]:
+    """Open a file under an exclusive `flock`. If the file system has none, call `tell` with the reason, and go on."""
     while True:
         with open(path, mode, encoding="utf-8") as file:
-            _flock(file, fcntl.LOCK_EX)
+            problem = _flock(file, fcntl.LOCK_EX)
+            if problem and tell is not None:
+                tell(problem)
             try:
                 if _is_at(path, file):  # otherwise its holder has removed it in the meantime
                     yield file
@@ -274,9 +286,12 @@ def _is_at(path: str, file: IO[str]) -> bool:
         return False
 
 
-def _flock(file: IO[str], operation: int) -> None:
+def _flock(file: IO[str], operation: int) -> str:
+    """Lock or unlock a file. Return the reason if the file system cannot, otherwise an empty text."""
     try:
         fcntl.flock(file, operation)
     except OSError as error:
         if error.errno not in _NO_FLOCK:
             raise
+        return str(error.strerror)
+    return ""

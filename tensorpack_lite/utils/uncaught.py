@@ -10,6 +10,7 @@ from types import TracebackType
 from .brief_traceback import shorten_stacks, shorten_traceback
 from .errors import error_text
 from .script_end import Show, at_error
+from .streams import standard_streams
 
 
 class EndsBriefly:
@@ -42,6 +43,11 @@ def end_briefly() -> None:
 def _print_briefly(
     show: Show, kind: type[BaseException], error: BaseException, traceback: TracebackType | None
 ) -> None:
+    with standard_streams():
+        _print_to_stderr(show, kind, error)
+
+
+def _print_to_stderr(show: Show, kind: type[BaseException], error: BaseException) -> None:
     sys.stdout.flush()
     if isinstance(error, KeyboardInterrupt) and hasattr(error, "exit_code"):
         sys.stderr.write(f"KeyboardInterrupt: {str(error) or 'Ctrl-C ended the training.'}\n")

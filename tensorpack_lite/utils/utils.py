@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Iterator
 
 from . import logger
 from .random_streams import fix_rng_seed, get_rng
+from .streams import is_terminal
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -140,7 +141,7 @@ def _set_env(name: str, val: str | None) -> None:
         os.environ[name] = val
 
 
-def _refresh_seconds(file: IO[str]) -> float:
+def _refresh_seconds(file: IO[str] | None) -> float:
     """Choose the interval between two refreshes: short where a person watches, long where the bar fills a log."""
     chosen = os.environ.get("TENSORPACK_PROGRESS_REFRESH")
     if chosen:
@@ -152,7 +153,7 @@ def _refresh_seconds(file: IO[str]) -> float:
                 f"(expected seconds, got {chosen!r}). Unset it or set e.g. 5."
             ) from error
     draws_in_notebook = "ipykernel" in sys.modules and find_spec("ipywidgets") is not None
-    if file.isatty() or draws_in_notebook:
+    if is_terminal(file) or draws_in_notebook:
         return 0.5
     has_many_ranks = int(os.environ.get("SLURM_JOB_NUM_NODES", 1)) > 1 or "OMPI_COMM_WORLD_SIZE" in os.environ
     return 60 if has_many_ranks else 30

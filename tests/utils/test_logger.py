@@ -429,14 +429,14 @@ class TestAutoSetDir:
         """The directory is train_log/<script> in the working directory."""
         logger.auto_set_dir()
 
-        assert os.path.join("train_log", "train_it") == logger.get_logger_dir()
+        assert os.path.abspath(os.path.join("train_log", "train_it")) == logger.get_logger_dir()
         assert os.path.isfile("train_log/train_it/log.log")
 
     def test_name_is_added(self):
         """A name is appended after a colon."""
         logger.auto_set_dir(name="lr0.1")
 
-        assert os.path.join("train_log", "train_it:lr0.1") == logger.get_logger_dir()
+        assert os.path.abspath(os.path.join("train_log", "train_it:lr0.1")) == logger.get_logger_dir()
 
     def test_windows_has_no_colons(self, monkeypatch):
         """On Windows, the name is appended after an underscore."""
@@ -451,7 +451,7 @@ class TestAutoSetDir:
         monkeypatch.delattr(sys.modules["__main__"], "__file__")
         logger.auto_set_dir()
 
-        assert os.path.join("train_log", "notebook") == logger.get_logger_dir()
+        assert os.path.abspath(os.path.join("train_log", "notebook")) == logger.get_logger_dir()
 
     def test_action(self):
         """The action is passed to set_logger_dir."""

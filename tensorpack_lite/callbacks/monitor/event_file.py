@@ -36,7 +36,7 @@ class TFEventWriter(MonitorBase):
     ) -> None:
         if logdir and not os.path.isdir(logdir):
             raise ValueError(f"TFEventWriter: logdir '{logdir}' is not a directory. Create it first.")
-        self._given_dir = logdir
+        self._given_dir = os.path.abspath(logdir) if logdir else None
         self._logdir: str | None = None
         self.enabled = True
         self._max_queue = max_queue

@@ -90,14 +90,14 @@ class RowFile(RowMonitor):
         path: the file, or None to write nothing.
 
     Attributes:
-        path: as given.
+        path: the absolute path of the file, or None.
 
     Runs at: before_train, trigger_step, trigger.
     """
 
     def __init__(self, path: str | None) -> None:
         super().__init__()
-        self.path = path
+        self.path = None if path is None else os.path.abspath(path)
         self._rows: list[Any] = []  # all rows of the file, as returned by `_encode`
         self._is_behind = False
 

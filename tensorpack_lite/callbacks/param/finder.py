@@ -77,7 +77,7 @@ class LearningRateFinder(Callback):
             )
         self.highest = highest
         self.num_steps = check_count("LearningRateFinder: num_steps", num_steps, 20)
-        self._cost_name, self._picture = cost, picture
+        self._cost_name, self._picture = cost, picture and os.path.abspath(picture)
         self.rates: list[float] = []
         self.costs: list[float] = []
         self.proposal: float | None = None

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Iterator
 
 from ...utils import logger
+from ...utils.fs import flush_to_disk
 from ...utils.utils import get_tqdm
 from ..base import DataFlow, Datapoint, length_or_none
 
@@ -41,8 +42,7 @@ def written_aside(who: str, path: str) -> Iterator[str]:
     temporary = f"{target}.{uuid.uuid4().hex}.part"
     try:
         yield temporary
-        with open(temporary, "rb+") as file:
-            os.fsync(file.fileno())  # otherwise a crash of the machine may leave the name without the content
+        flush_to_disk(temporary)  # otherwise a crash of the machine may leave the name without the content
         os.replace(temporary, target)
     finally:
         if os.path.exists(temporary):

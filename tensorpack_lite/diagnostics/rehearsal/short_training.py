@@ -25,6 +25,7 @@ from ...loop.proxy_callback import ProxyCallback
 from ...predict.base import OfflinePredictor
 from ...predict.config import PredictConfig
 from ...tfutils.checkpoint_state import STATE_SUFFIX, read_end, read_state
+from ...tfutils.checkpoint_store import CheckpointStore
 from ...tfutils.sessinit import JustCurrentSession, SaverRestore, SmartInit
 from ...utils.memory import peak_memory
 from ..lint.training import ExaminedTraining
@@ -240,9 +241,10 @@ def _checkpoint_of(trainer: Any) -> dict[str, Any] | None:
     """Return the directory and the size of the latest checkpoint, and how many are kept; None if there is none."""
     savers = [one for one in _walk(trainer.find_callbacks(Callback)) if isinstance(one, ModelSaver)]
     for saver in savers:
-        path = saver.checkpoint_dir and tf.train.latest_checkpoint(saver.checkpoint_dir)
-        if path:
-            size = sum(tf.gfile.Stat(file).length for file in tf.gfile.Glob(f"{path}.*"))
+        store = CheckpointStore(saver.checkpoint_dir, "rehearse") if saver.checkpoint_dir else None
+        name = store and store.latest()
+        if store and name:
+            size = sum(tf.gfile.Stat(store.path(file)).length for file in store.files(name))
             return {
                 "directory": saver.checkpoint_dir,
                 "bytes": size,

@@ -66,8 +66,9 @@ def msort(a: Any) -> np.ndarray:
 def disp(mesg: Any, device: Any = None, linefeed: bool = True) -> None:
     """Write a message to stdout, or to a file."""
     stream = device or sys.stdout
-    stream.write(f"{mesg}\n" if linefeed else f"{mesg}")
-    stream.flush()
+    if stream is not None:
+        stream.write(f"{mesg}\n" if linefeed else f"{mesg}")
+        stream.flush()
 
 
 def deprecate(*args: Any, **kwargs: Any) -> Any:
