@@ -269,7 +269,7 @@ def _add_script_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
     _add_numbers(
         command,
         lowest=(1e-6, "the first rate"),
-        highest=(1.0, "the last rate"),
+        highest=(10.0, "the last rate"),
         steps=(100, "the number of steps"),
     )
     command.add_argument("-o", "--output", default="find-lr.png", help="the picture (default %(default)s)")

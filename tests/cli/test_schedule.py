@@ -71,7 +71,7 @@ def test_find_lr(command, tmp_path):
     code, output = command("find-lr", "--highest", "100", "--steps", "60", "-o", "costs.png", "train.py")
     assert 0 == code, output
     assert "steps with learning_rate from 1e-06 to" in output
-    proposal = float(output.split("the cost falls fastest at ")[1].split()[0].rstrip("."))
+    proposal = float(output.split("proposed rate: ")[1].split()[0].rstrip("."))
     assert 0.003 < proposal < 30
     assert (tmp_path / "costs.png").read_bytes().startswith(b"\x89PNG")
     assert not (tmp_path / "elsewhere").exists()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, Sequence
+from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
@@ -19,6 +19,12 @@ from .hyperparam import GraphVarParam, HyperParam
 
 _MIN_POINTS = 8
 _DIVERGED = 4.0  # times the lowest cost
+_FALLEN = 0.9  # of the fall
+_BELOW_MINIMUM = 3.0
+_FLAT = 10.0  # from there to this many times the rate, the cost is about the same
+_SIGNIFICANT = (
+    5.0  # standard errors: the lowest of many smoothed costs is some errors below the first ones by chance
+)
 
 
 class LearningRateFinder(Callback):
@@ -26,10 +32,14 @@ class LearningRateFinder(Callback):
     Callback that proposes a learning rate after the first step of training, by `num_steps` more steps with rates that grow
     exponentially from `lowest` to `highest`. All variables are then put back, and training continues with its own rate.
 
-    The proposal, which is logged, is the rate at which the smoothed cost falls fastest. The steps end early when the
-    cost is above the first one and 4 times its minimum, if this process trains alone. The costs are drawn in a picture, if matplotlib is
-    installed. A resumed training looks for nothing, unless its checkpoint was saved before the search. The datapoints of these
-    steps are used up.
+        The proposal, which is logged, is the rate at which the smoothed cost has made nine tenths of its fall, but at most a third of the
+    rate at which it is lowest. So it is never a rate at which the curve ends. There is none, with the reason in the log, if the
+    cost falls by less than five times its standard error, if it still falls between a tenth of `highest` and `highest`, or if it
+    has already fallen at `lowest`.
+
+    The steps end early when the cost is above the first one and 4 times its minimum, if this process trains alone. The costs
+    are drawn in a picture, if matplotlib is installed. A resumed training looks for nothing, unless its checkpoint was
+    saved before the search. The datapoints of these steps are used up.
 
     `tensorpack-lite find-lr train.py` does the same with a script, without training.
 
@@ -48,11 +58,13 @@ class LearningRateFinder(Callback):
     Attributes:
         rates: the rates of the steps that were done.
         costs: the costs in these steps.
-        proposal: the proposed rate; None before, and if the cost never falls.
+        proposal: the proposed rate; None before, and if there is none.
+        reason: why there is none; "" before, and with a proposal.
 
     Runs at: setup_graph, trigger_step. In every process of a distributed training.
 
-    Source: Smith 2015, "Cyclical Learning Rates for Training Neural Networks", section 3.3; the proposal as in fastai.
+    Source: Smith 2017, "Cyclical Learning Rates for Training Neural Networks", section 3.3, for the steps. fastai and Lightning
+    propose the steepest point, or a tenth of the minimum's rate; single steps that fall by chance mislead the first one.
     """
 
     _chief_only = False
@@ -61,7 +73,7 @@ class LearningRateFinder(Callback):
         self,
         param: HyperParam | str = "learning_rate",
         lowest: float = 1e-6,
-        highest: float = 1.0,
+        highest: float = 10.0,
         num_steps: int = 100,
         cost: str | None = None,
         picture: str | None = None,
@@ -81,6 +93,7 @@ class LearningRateFinder(Callback):
         self.rates: list[float] = []
         self.costs: list[float] = []
         self.proposal: float | None = None
+        self.reason = ""
         self._has_begun = self._is_searching = False
 
     def _setup_graph(self) -> None:
@@ -136,19 +149,15 @@ class LearningRateFinder(Callback):
             self._is_searching = False
             self.param.set_value(own)
             self.trainer.loop.global_step = get_global_step_value()
-        self.proposal = propose_rate(self.rates, self.costs)
+        self.proposal, self.reason = propose_rate(self.rates, self.costs)
         if self.trainer.is_chief:
             self._report()
 
     def _report(self) -> None:
         if self.proposal is None:
-            logger.warning(
-                f"LearningRateFinder: the cost falls at none of {len(self.rates)} rates from {self.rates[0]:g} to {self.rates[-1]:.3g}."
-            )
+            logger.warning(f"LearningRateFinder: no proposal, because {self.reason}")
         else:
-            logger.info(
-                f"LearningRateFinder: proposes {self.param.readable_name} = {self.proposal:.2g}, where the cost falls fastest."
-            )
+            logger.info(f"LearningRateFinder: proposes {self.param.readable_name} = {self.proposal:.2g}.")
         directory = logger.get_logger_dir()
         if self._picture is None and directory is None:
             return
@@ -190,6 +199,19 @@ class LearningRateFinder(Callback):
         figure.savefig(path)
 
 
+class Proposal(NamedTuple):
+    """
+    The result of a search for a learning rate.
+
+    Attributes:
+        rate: the rate, or None.
+        reason: why there is none, and what to do, as the end of a sentence; "" if there is one.
+    """
+
+    rate: float | None
+    reason: str = ""
+
+
 def smooth_costs(costs: np.ndarray | Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
     """
     Fit a line around each point, with the weights of a Gaussian whose standard deviation is 1/20 of `costs`.
@@ -198,41 +220,75 @@ def smooth_costs(costs: np.ndarray | Sequence[float]) -> tuple[np.ndarray, np.nd
         costs: finite numbers; not empty.
 
     Returns:
-        The value of each line at its point, and its slope per point, float64 [N] each.
+        The value of each line at its point, and its standard error, float64 [N] each.
     """
-    y = np.asarray(costs, np.float64)
-    y = np.minimum(
-        y, y[:_MIN_POINTS].max()
-    )  # or the costs of a model that diverges would dominate all lines near them
+    y = _without_explosion(costs)
     distance = np.arange(len(y))[None] - np.arange(len(y))[:, None]
     weights = np.exp(-0.5 * (distance / max(1.0, len(y) / 20)) ** 2)
     weights /= weights.sum(axis=1, keepdims=True)
-    mean_x, mean_y = (weights * distance).sum(axis=1), weights @ y
-    covariance = (weights * distance * y).sum(axis=1) - mean_x * mean_y
-    variance = (weights * distance**2).sum(axis=1) - mean_x**2
-    slopes = covariance / np.maximum(variance, 1e-12)
-    return mean_y - slopes * mean_x, slopes
+    mean = (weights * distance).sum(axis=1, keepdims=True)
+    variance = (weights * distance**2).sum(axis=1, keepdims=True) - mean**2
+    weights *= 1 - (distance - mean) * mean / np.maximum(variance, 1e-12)
+    smoothed = weights @ y
+    fallen = max(int(np.argmin(smoothed)), len(y) // 3)  # what follows the minimum scatters more
+    scatter = 1.4826 * np.median(np.abs(y - smoothed)[: fallen + 1])  # a standard deviation, without outliers
+    return smoothed, scatter * np.sqrt((weights**2).sum(axis=1))
 
 
-def propose_rate(rates: Sequence[float], costs: Sequence[float]) -> float | None:
+def propose_rate(rates: Sequence[float], costs: Sequence[float]) -> Proposal:
     """
-    Return the rate at which the smoothed cost falls fastest, before its minimum.
+    Return the rate at which the smoothed cost has made nine tenths of its fall, or a third of the rate at which it is lowest
+    if that is less.
 
     Args:
         rates: rates that grow exponentially.
         costs: the costs in steps with these rates. Those from the first one on that is not finite do not count.
-
-    Returns:
-        The rate, or None if the smoothed cost falls less than single costs scatter around it.
     """
-    finite = np.asarray(costs)[: _num_finite(costs)]
-    if len(finite) < _MIN_POINTS:
-        return None
-    falling = finite[: int(np.argmin(smooth_costs(finite)[0])) + 1]  # a later explosion must not count
-    smoothed, slopes = smooth_costs(falling)
-    if smoothed[0] - smoothed[-1] <= 2 * np.std(falling - smoothed) or slopes.min() >= 0:
-        return None
-    return float(rates[int(np.argmin(slopes))])
+    num = _num_finite(costs)
+    if num < _MIN_POINTS:
+        return Proposal(
+            None,
+            f"only {num} costs before the first NaN or infinite one are too few. Begin with a lower rate.",
+        )
+    y = _without_explosion(costs[:num])
+    smoothed, errors = smooth_costs(y)
+    lowest, beginning = int(np.argmin(smoothed)), max(num // 10, 3)
+    first = y[:beginning].mean()
+    fall = first - smoothed[lowest]
+    error = math.hypot(errors[lowest], errors.mean())
+    if not fall > max(_SIGNIFICANT * error, 1e-12 * abs(first)):
+        rise = float(np.median(y[num // 2 :]) - first)
+        return Proposal(None, _why_not(float(fall), rise, error))
+    above = np.flatnonzero(smoothed[:lowest] > first - _FALLEN * fall)
+    fallen = rates[int(above[-1])] if len(above) else rates[0]
+    is_at_end = lowest >= num - max(num // 20, 2) and num == len(costs) and not _has_diverged(costs)
+    if is_at_end and fallen > rates[-1] / _FLAT:
+        return Proposal(
+            None, f"the cost still falls at the highest rate, {rates[-1]:.2g}. End with a higher rate."
+        )
+    rate = min(fallen, rates[lowest] / _BELOW_MINIMUM)
+    if rate <= rates[beginning]:
+        return Proposal(
+            None,
+            f"the cost has already fallen at the first rates, from {rates[0]:.2g} on. Begin with a lower rate.",
+        )
+    return Proposal(float(rate))
+
+
+def _why_not(fall: float, rise: float, error: float) -> str:
+    """Return the reason why costs that fall and rise by these values have no proposal."""
+    if rise > _SIGNIFICANT * error:
+        return "the cost rises at all rates. Begin with a lower rate."
+    return (
+        f"the smoothed cost falls by {max(fall, 0.0):.2g} only, and its standard error is {error:.2g}. "
+        "Use more steps or a larger batch."
+    )
+
+
+def _without_explosion(costs: np.ndarray | Sequence[float]) -> np.ndarray:
+    """Return costs that are at most the highest of the first ones, or those of a model that diverges would dominate all near them."""
+    y = np.asarray(costs, np.float64)
+    return np.minimum(y, y[:_MIN_POINTS].max())
 
 
 def _num_finite(costs: Sequence[float]) -> int:

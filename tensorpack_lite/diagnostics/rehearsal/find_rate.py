@@ -61,5 +61,5 @@ def _describe(finder: LearningRateFinder) -> str:
     name, num = finder.param.readable_name, len(finder.rates)
     tried = f"{num} steps with {name} from {finder.rates[0]:.2g} to {finder.rates[-1]:.2g}"
     if finder.proposal is None:
-        return f"{tried}: the cost does not fall at any of them."
-    return f"{tried}: the cost falls fastest at {finder.proposal:.2g}."
+        return f"{tried}. No proposal, because {finder.reason}"
+    return f"{tried}; proposed rate: {finder.proposal:.2g}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -39,48 +40,104 @@ class Descent(Trainer):
         self.train_op = optimizer.minimize(self.cost, name="train_op")
 
 
-def test_the_proposal_is_where_the_cost_falls_fastest():
-    """Of a sigmoid over the logarithm of the rate with noise, the proposal is near its middle, whatever follows its end."""
-    middle = 1e-3
-    costs = 2 / (1 + (RATES / middle)) + np.random.RandomState(0).normal(0, 0.02, len(RATES))
-    costs[RATES > 0.3] = np.geomspace(1, 1e6, int((RATES > 0.3).sum()))
-    assert 0.4 * middle < propose_rate(RATES, costs) < 2.5 * middle
+def curve(noise=0.0, seed=0, knee=1e-3):
+    """Return costs that fall around a rate, and rise from 100 times that rate on, with normal noise."""
+    ratio = RATES / knee
+    return 0.3 + 2 / (1 + ratio) + 2 * (ratio / 100) ** 2 + np.random.RandomState(seed).normal(0, noise, 100)
+
+
+@pytest.mark.parametrize("knee", [1e-4, 1e-3, 1e-2])
+@pytest.mark.parametrize("noise", [0.0, 0.05, 0.2])
+def test_the_proposal_is_between_the_fall_and_the_minimum(noise, knee):
+    """The proposal is above the rate where half of the fall is made, and at most about a third of the minimum's, for each seed."""
+    minimum = RATES[np.argmin(curve(knee=knee))]
+    for seed in range(8):
+        rate, reason = propose_rate(RATES, curve(noise, seed, knee))
+        assert "" == reason
+        assert knee < rate < minimum / 2
 
 
 @pytest.mark.parametrize("shift", [0.0, -100.0])
 def test_the_proposal_does_not_depend_on_the_level(shift):
     """A constant that is added to all costs changes nothing, also if they become negative."""
-    costs = 2 / (1 + (RATES / 1e-3))
-    assert propose_rate(RATES, costs) == propose_rate(RATES, costs + shift)
+    assert propose_rate(RATES, curve()) == propose_rate(RATES, curve() + shift)
+
+
+@pytest.mark.parametrize("distribution", ["normal", "uniform", "laplace"])
+def test_noise_has_no_proposal(distribution):
+    """Costs that only scatter have no proposal, and the reason has the fall and its error."""
+    for seed in range(20):
+        costs = 2 + getattr(np.random.RandomState(seed), distribution)(size=100)
+        rate, reason = propose_rate(RATES, costs)
+        assert rate is None
+        assert re.search("falls by .* only, and its standard error is .* Use more steps", reason)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+@pytest.mark.parametrize(
+    ("select", "expected"),
+    [
+        (RATES < 2e-3, "the cost still falls at the highest rate, 0.0018. End with a higher rate."),
+        (RATES > 5e-2, "has already fallen at the first rates|rises at all rates|Use more steps"),
+        (RATES > 0.3, "rises at all rates. Begin with a lower rate"),
+    ],
+    ids=["end", "beginning", "above"],
+)
+def test_no_proposal_where_the_curve_ends(noise, select, expected):
+    """A curve that is cut off in its fall, or begins behind it, has no proposal, and the reason says where to search."""
+    for seed in range(8):
+        rate, reason = propose_rate(RATES[select], curve(noise, seed)[select])
+        assert rate is None
+        assert re.search(expected, reason), reason
+
+
+def test_a_cost_that_does_not_rise():
+    """If the cost stays low up to the end, the proposal is where most of the fall is made."""
+    rate, _ = propose_rate(RATES, 2 / (1 + RATES / 1e-3) + np.random.RandomState(0).normal(0, 0.02, 100))
+    assert 3e-3 < rate < 3e-2
+
+
+@pytest.mark.parametrize("last", [np.nan, np.inf, 1e9])
+def test_a_sudden_end_is_far_away(last):
+    """If the cost explodes from one step to the next, the proposal is at most a third of the rate before."""
+    costs = np.minimum(curve(0.05), curve()[50])
+    end = 70
+    costs[end:] = last
+    rate, _ = propose_rate(RATES, costs)
+    assert 1e-3 < rate <= RATES[end - 1] / 3
 
 
 @pytest.mark.parametrize(
     "costs",
-    [
-        np.ones(100),
-        np.linspace(1, 2, 100),
-        1 + np.random.RandomState(1).normal(0, 0.1, 100),
-        np.full(100, np.nan),
-        np.array([2.0, 1.0]),
-    ],
+    [np.ones(100), np.linspace(1, 2, 100), np.full(100, np.nan), np.array([2.0, 1.0]), np.zeros(20)],
 )
 def test_no_proposal(costs):
-    """Costs that do not fall more than they scatter, that are not finite, or that are too few have no proposal."""
-    assert propose_rate(RATES[: len(costs)], costs) is None
+    """Costs that never fall, that are not finite, or that are too few have no proposal."""
+    rate, reason = propose_rate(RATES[: len(costs)], costs)
+    assert rate is None
+    assert reason.endswith(".")
 
 
 def test_costs_after_nan_do_not_count():
     """The proposal comes from the costs before the first NaN."""
-    costs = 2 / (1 + (RATES / 1e-3))
+    costs = curve()
     costs[80:] = np.nan
-    assert propose_rate(RATES, costs) == pytest.approx(propose_rate(RATES[:80], costs[:80]))
+    assert propose_rate(RATES, costs).rate == pytest.approx(propose_rate(RATES[:80], costs[:80]).rate)
 
 
 def test_smoothing_keeps_a_line():
-    """The smoothed values of a line are the line, also at its ends, and the slopes are its slope."""
-    values, slopes = smooth_costs(np.linspace(5.0, 1.0, 41).tolist())
+    """The smoothed values of a line are the line, also at its ends, without an error."""
+    values, errors = smooth_costs(np.linspace(5.0, 1.0, 41).tolist())
     np.testing.assert_allclose(values, np.linspace(5.0, 1.0, 41), rtol=1e-9)
-    np.testing.assert_allclose(slopes, np.full(41, -0.1), rtol=1e-9)
+    np.testing.assert_allclose(errors, np.zeros(41), atol=1e-9)
+
+
+def test_the_error_of_smoothed_costs():
+    """The standard errors of smoothed noise are those of the smoothed values over many curves."""
+    results = [smooth_costs(np.random.RandomState(seed).normal(-50, 1, 60)) for seed in range(200)]
+    values, errors = map(np.array, zip(*results))
+    found = values[:, [10, 30, 50]].std(axis=0)
+    np.testing.assert_allclose(found, errors.mean(axis=0)[[10, 30, 50]], rtol=0.25)
 
 
 class TestInATraining:
