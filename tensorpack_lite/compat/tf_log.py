@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Iterator
 
-from ._onednn import load_without_message
+from .onednn import load_without_message
 
 __all__ = ["silence_python_log", "silent_cpp_log"]
 
