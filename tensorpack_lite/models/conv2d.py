@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Callable, Sequence
 
 from ..compat import tfv1 as tf
-from ..tfutils.precision import read_as, to_compute_dtype
+from ..tfutils.precision import multiply, read_as, to_compute_dtype
 from ..utils.argtools import shape4d
 from ..utils.gpu import get_num_gpu
 from .arguments import convert_to_tflayer_args
@@ -109,6 +110,9 @@ def Conv2D(
     kernel_format = get_kernel_format(data_format)
 
     def convolve(images: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        return multiply(convolve_as_given, images, weights)
+
+    def convolve_as_given(images: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         if dilation == [1, 1]:
             steps = shape4d(strides, kernel_format)
             return tf.nn.conv2d(images, weights, strides=steps, padding=padding, data_format=kernel_format)
@@ -190,14 +194,14 @@ def Conv2DTranspose(
         border = max(size - stride, 0) if padding == "VALID" else 0
         shape.apply(kernel_format.index(axis), lambda old, s=stride, b=border: old * s + b)  # type: ignore[misc]
     shape.apply(kernel_format.index("C"), lambda _: filters)
-    outputs = tf.nn.conv2d_transpose(
-        images,
-        read_as(kernel, inputs.dtype),
-        tf.stack(shape.get_dynamic()),
-        shape4d(strides, kernel_format),
+    convolve = partial(
+        tf.nn.conv2d_transpose,
+        output_shape=tf.stack(shape.get_dynamic()),
+        strides=shape4d(strides, kernel_format),
         padding=padding,
         data_format=kernel_format,
     )
+    outputs = multiply(convolve, images, read_as(kernel, inputs.dtype))
     outputs.set_shape(shape.get_static())
     return bias_and_activate(
         convert_layout(outputs, kernel_format, data_format),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable
 
 from ..compat import tfv1 as tf
-from ..tfutils.precision import read_as, to_compute_dtype, to_float32
+from ..tfutils.precision import multiply, read_as, to_compute_dtype, to_float32
 from .arguments import convert_to_tflayer_args
 from .checks import layer_title, require_integer
 from .outputs import bias_and_activate
@@ -81,7 +81,7 @@ def FullyConnected(
         )
     kernel = create_kernel([size, units], inputs, kernel_initializer, kernel_regularizer)
     return bias_and_activate(
-        to_float32(tf.matmul(matrix, read_as(kernel, inputs.dtype))),
+        to_float32(multiply(tf.matmul, matrix, read_as(kernel, inputs.dtype))),
         kernel,
         activation=activation,
         use_bias=use_bias,

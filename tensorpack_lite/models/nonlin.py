@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..compat import tfv1 as tf
 from ..compat.variables import get_variable
-from ..tfutils.precision import read_as, variable_dtype
+from ..tfutils.precision import variable_dtype
+from ..tfutils.reads import shared_read
+from ..tfutils.symbolic_functions import compute_in_float32
 from ..utils.old_names import old_arguments
 from .batch_norm import BatchNorm
 from .checks import layer_title, require_integer, require_known_channels, require_rank
@@ -40,7 +44,10 @@ def Maxout(x: tf.Tensor, num_unit: int) -> tf.Tensor:
             f"{layer_title('Maxout')}: num_unit is invalid (expected a divisor of the {channels} channels, got {num_unit})."
         )
     shape = tf.concat([tf.shape(x)[:-1], [channels // num_unit, num_unit]], 0)
-    outputs = tf.reduce_max(tf.reshape(x, shape), -1, name="output")
+    # the gradient counts equal values, in the dtype of x
+    outputs = tf.identity(
+        compute_in_float32(partial(tf.reduce_max, axis=-1), tf.reshape(x, shape)), name="output"
+    )
     outputs.set_shape(x.shape.as_list()[:-1] + [channels // num_unit])
     return outputs
 
@@ -68,8 +75,11 @@ def PReLU(x: tf.Tensor, init: float = 0.001, name: str | None = None) -> tf.Tens
     """
     x = tf.convert_to_tensor(x)
     alpha = get_variable("alpha", [], dtype=variable_dtype(x), initializer=tf.constant_initializer(init))
-    slope = read_as(alpha, x.dtype)
-    outputs = tf.multiply((1 + slope) * x + (1 - slope) * tf.abs(x), 0.5, name="output")
+
+    def rectify(x: tf.Tensor, slope: tf.Tensor) -> tf.Tensor:
+        return ((1 + slope) * x + (1 - slope) * tf.abs(x)) * 0.5
+
+    outputs = tf.identity(compute_in_float32(rectify, x, shared_read(alpha)), name="output")
     outputs.variables = VariableHolder(alpha=alpha)
     return outputs
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Callable
 
 from ..compat import tfv1 as tf
 from ..compat.variables import get_variable
 from ..tfutils.collection import inside_branch, leave_branch_advice
-from ..tfutils.precision import read_as, to_float32, variable_dtype
+from ..tfutils.precision import to_float32, variable_dtype
+from ..tfutils.reads import shared_read
+from ..tfutils.symbolic_functions import compute_in_float32
 from ..utils.argtools import get_data_format
 from .arguments import get_activation
 from .variables import VariableHolder
@@ -46,7 +49,9 @@ def bias_and_activate(
             initializer=bias_initializer or tf.zeros_initializer(),
             regularizer=bias_regularizer,
         )
-        outputs = tf.nn.bias_add(outputs, read_as(bias, outputs.dtype), data_format=tensorflow_format)
+        # in float32, because the gradient of the bias is a sum over all positions
+        add = partial(tf.nn.bias_add, data_format=tensorflow_format)
+        outputs = compute_in_float32(add, outputs, shared_read(bias))
     outputs = get_activation(activation)(outputs)
     if activity_regularizer is not None:
         if inside_branch():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Callable, Sequence
 
 import numpy as np
 
 from ..compat import tfv1 as tf
 from ..tfutils.precision import to_float32
+from ..tfutils.symbolic_functions import compute_in_float32
 from ..utils.argtools import get_data_format, shape4d
 from .arguments import convert_to_tflayer_args
 from .checks import layer_title, require_padding, require_pair, require_rank
@@ -15,6 +17,9 @@ from .layout import convert_layout, get_kernel_format
 from .registry import layer_register
 from .shape_utils import StaticDynamicShape
 
+_MOST_TERMS = (
+    4  # of a sum in 16 bits, e.g. the gradient of a maximum over windows of 3 x 3 pixels with stride 2
+)
 _OLD_NAMES = {"shape": "pool_size", "stride": "strides"}
 
 
@@ -104,7 +109,8 @@ def GlobalAvgPooling(x: tf.Tensor, data_format: str = "channels_last") -> tf.Ten
     """
     data_format = get_data_format(data_format)
     x = to_float32(require_rank("GlobalAvgPooling", x, (4,), data_format))
-    return tf.reduce_mean(x, [1, 2] if data_format == "channels_last" else [2, 3], name="output")
+    mean = partial(tf.reduce_mean, axis=[1, 2] if data_format == "channels_last" else [2, 3])
+    return tf.identity(compute_in_float32(mean, x), name="output")
 
 
 @layer_register(log_shape=True)
@@ -144,7 +150,7 @@ def FixedUnPooling(
     columns = sizes.get_dynamic(height_axis + 1)
     channels = sizes.get_dynamic(3) if data_format == "channels_last" else 1
     pixels = tf.reshape(x, tf.stack([-1, 1, columns, 1, channels]))
-    products = pixels * tf.reshape(matrix, [1, height, 1, width, 1])
+    products = compute_in_float32(tf.multiply, pixels, tf.reshape(matrix, [1, height, 1, width, 1]))
     sizes.apply(height_axis, lambda rows: rows * height)
     sizes.apply(height_axis + 1, lambda columns: columns * width)
     outputs = tf.reshape(products, tf.stack(sizes.get_dynamic()), name="output")
@@ -165,14 +171,23 @@ def _pool(
     pool_size = require_pair(layer, "pool_size", pool_size)
     strides = pool_size if strides is None else require_pair(layer, "strides", strides)
     kernel_format = get_kernel_format(data_format)
-    pooled = function(
-        convert_layout(inputs, data_format, kernel_format),
-        shape4d(pool_size, kernel_format),
-        shape4d(strides, kernel_format),
-        require_padding(layer, padding),
+    pool = partial(
+        function,
+        ksize=shape4d(pool_size, kernel_format),
+        strides=shape4d(strides, kernel_format),
+        padding=require_padding(layer, padding),
         data_format=kernel_format,
     )
+    # the gradient of a maximum is the sum over all windows with this pixel
+    is_sum = function is tf.nn.avg_pool or _num_windows(pool_size, strides) > _MOST_TERMS
+    images = convert_layout(inputs, data_format, kernel_format)
+    pooled = compute_in_float32(pool, images) if is_sum else pool(images)
     return tf.identity(convert_layout(pooled, kernel_format, data_format), name="output")
+
+
+def _num_windows(pool_size: Sequence[int], strides: Sequence[int]) -> int:
+    """Return the largest number of windows that share a pixel."""
+    return int(np.prod([-(-size // stride) for size, stride in zip(pool_size, strides)]))
 
 
 def _unpool_matrix(matrix: Any, height: int, width: int, dtype: tf.DType) -> tf.Tensor:

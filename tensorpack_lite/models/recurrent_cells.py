@@ -7,7 +7,6 @@ from typing import Any, Callable, List, NamedTuple, Tuple
 
 from ..compat import tfv1 as tf
 from ..compat.variables import get_variable
-from ..tfutils.precision import to_compute_dtype
 from ..tfutils.reads import shared_read
 from .recurrent_product import Product, multiply
 
@@ -83,9 +82,9 @@ class RecurrentCell:
         return kernel, get_variable(f"{prefix}bias", [size], dtype=dtype, initializer=initializer)
 
     def _split(self, kernel: tf.Variable) -> list[tf.Tensor]:
-        """Split a kernel into the rows for the inputs and those for the previous output, in the dtype for products."""
-        value = to_compute_dtype(shared_read(kernel))
-        return tf.split(value, [value.shape.as_list()[0] - self.units, self.units])
+        """Split a kernel into the rows for the inputs and those for the previous output."""
+        value = shared_read(kernel)
+        return tf.split(value, [kernel.shape.as_list()[0] - self.units, self.units])
 
 
 class LSTMCell(RecurrentCell):

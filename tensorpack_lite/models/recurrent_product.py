@@ -14,10 +14,12 @@ With longer pieces, a core waits for the first one, and for the gradients of the
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Callable
 
 from ..compat import tfv1 as tf
 from ..tfutils.gradient_override import with_gradient
+from ..tfutils.precision import multiply as multiply_narrow
 from ..tfutils.precision import to_compute_dtype, to_float32
 
 Product = Callable[[tf.Tensor], tf.Tensor]
@@ -48,10 +50,11 @@ def multiply(x: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
 
     Args:
         x: [..., K] float32, or the dtype of all variables.
-        matrix: [K, M] in the dtype for products.
+        matrix: [K, M], likewise. It is cast here, so that the gradients of several products with one matrix are added up in
+            float32.
     """
-    narrow = to_compute_dtype(x)
-    return to_float32(tf.matmul(narrow, matrix) if x.shape.ndims == 2 else tf.tensordot(narrow, matrix, 1))
+    product = tf.matmul if x.shape.ndims == 2 else partial(tf.tensordot, axes=1)
+    return to_float32(multiply_narrow(product, to_compute_dtype(x), to_compute_dtype(matrix)))
 
 
 def multiply_in_loop(pieces: list[tf.Tensor], matrix: tf.Tensor) -> tuple[tf.Tensor, Product]:
@@ -72,7 +75,7 @@ def multiply_unrolled(
 
     Args:
         pieces: the inputs, from `cut`, each [steps, N, M]. The products are added to them, and to nothing else.
-        matrix: [K, M] in the dtype for products.
+        matrix: [K, M] float32, or the dtype of all variables.
         backward: whether the last step is the first to be computed.
         training: whether the gradient is computed in pieces. If not, there are no operations for it in the graph.
 
@@ -84,22 +87,25 @@ def multiply_unrolled(
         steps = [step for piece in pieces for step in tf.unstack(piece)]
         return Unstacked(steps), lambda x: multiply(x, matrix)
     factors: list[tf.Tensor] = []  # of the steps, in the order of their computation
+    narrow = to_compute_dtype(matrix)
+    by_transposed = partial(tf.matmul, transpose_b=True)
+    transposed_by = partial(tf.matmul, transpose_a=True)
 
     def with_matrix(piece: tf.Tensor, start: int) -> tf.Tensor:
         def gradients(of_piece: tf.Tensor) -> list[tf.Tensor]:
             in_time = factors[::-1] if backward else factors
             left = tf.concat(in_time[start : start + _PIECE], 0)
-            right = tf.reshape(tf.cast(of_piece, matrix.dtype), [-1, matrix.shape.as_list()[1]])
-            return [of_piece, tf.matmul(left, right, transpose_a=True)]
+            right = tf.reshape(tf.cast(of_piece, narrow.dtype), [-1, matrix.shape.as_list()[1]])
+            return [of_piece, tf.cast(multiply_narrow(transposed_by, left, right), matrix.dtype)]
 
         return with_gradient([piece], [piece, matrix], gradients)[0]
 
     def product(x: tf.Tensor) -> tf.Tensor:
         factors.append(to_compute_dtype(x))
         result = with_gradient(
-            [tf.matmul(factors[-1], matrix)],
+            [multiply_narrow(tf.matmul, factors[-1], narrow)],
             [factors[-1]],
-            lambda of_result: [tf.matmul(of_result, matrix, transpose_b=True)],
+            lambda of_result: [multiply_narrow(by_transposed, of_result, narrow)],
         )
         return to_float32(result[0])
 

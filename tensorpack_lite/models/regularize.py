@@ -9,6 +9,7 @@ from ..compat import tfv1 as tf
 from ..compat.private import inside_loop_or_xla
 from ..tfutils.random import dropout
 from ..tfutils.reads import shared_read
+from ..tfutils.symbolic_functions import widen
 from ..utils import logger
 from ..utils.argtools import graph_memoized, log_once
 from ..utils.checks import check_fraction
@@ -165,7 +166,7 @@ def Dropout(
         return x
     warn_if_called_twice("Dropout", "the second mask differs from the first, and the gradients are wrong")
     if isinstance(rate, tf.Tensor):
-        rate = tf.cast(rate, x.dtype.base_dtype)
+        rate = tf.cast(rate, tf.float32 if x.dtype.size == 2 else x.dtype.base_dtype)
     return dropout(x, rate=rate, noise_shape=noise_shape, seed=seed, name=name, counter=counter)
 
 
@@ -178,15 +179,15 @@ class _Regularizer:
         self._norm = norm
 
     def __call__(self, tensor: tf.Tensor) -> tf.Tensor:
-        """Return the cost of one tensor, in its dtype."""
+        """Return the cost of one tensor, in its dtype; in float32 if that has 16 bits."""
         with tf.name_scope(f"{self._name}_regularizer"):
-            norm = self._norm(shared_read(tensor))
+            norm = self._norm(widen(shared_read(tensor)))
             return tf.multiply(tf.constant(self._scale, norm.dtype), norm)
 
     def of_all(self, tensors: Sequence[tf.Tensor], name: str) -> tf.Tensor:
         """Return the cost of all tensors together, in float32."""
         with tf.name_scope(self._name):
-            norms = [tf.cast(self._norm(shared_read(tensor)), tf.float32) for tensor in tensors]
+            norms = [tf.cast(self._norm(widen(shared_read(tensor))), tf.float32) for tensor in tensors]
             total = tf.add_n(norms)
             scale = tf.constant(self._scale, tf.float32)
         return tf.multiply(scale, total, name=name)

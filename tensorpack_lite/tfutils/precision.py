@@ -3,10 +3,12 @@ Mixed precision: layers compute in 16 bits; variables, costs and optimizers stay
 
 Inside `precision_scope`, layers cast their inputs and the values of their variables:
 
-- Convolutions, `FullyConnected`, `LSTM` and `GRU` multiply in 16 bits.
+- Convolutions, `FullyConnected`, `LSTM` and `GRU` multiply in 16 bits. Where TensorFlow's kernels would also add up in 16 bits,
+  which CPUs do, the factors are rounded to 16 bits, and the product is computed in float32.
 - Layers that return images return 16 bits. `FullyConnected`, `GlobalAvgPooling`, `LSTM` and `GRU` return float32, so that
   costs, which are computed from them, are float32.
-- Normalization computes in float32, whatever the dtype of its inputs and outputs is.
+- Normalization, and all other sums in layers and coefficients made from parameters, are computed in float32, whatever the dtype
+  of inputs and outputs is.
 - Variables are float32, also those that a model requests in 16 bits. The layers read them through a cast.
 
 All casts are operations of the graph. A trainer calls the same function for training, validation and prediction, so a scope
@@ -23,11 +25,14 @@ from typing import Any, Callable, ContextManager, Iterator
 
 from ..compat import TF_VERSION, ensure_graph_mode, tensorflow
 from ..compat import tfv1 as tf
+from ..compat.onednn import has_bfloat16_products
 from ..utils import logger
 from ..utils.argtools import graph_memoized
 from ..utils.checks import check_choice
+from ..utils.gpu import get_num_gpu
 from .loss_scale import scale_loss
 from .reads import shared_read
+from .symbolic_functions import compute_in_float32
 from .tower.context import get_current_tower_context
 from .varreplace import custom_getter_scope
 
@@ -165,6 +170,20 @@ def read_as(variable: tf.Variable, dtype: tf.DType) -> tf.Tensor:
     return value if _current.dtype is None else _cast(value, dtype.base_dtype)
 
 
+def multiply(product: Callable[..., tf.Tensor], *factors: tf.Tensor) -> tf.Tensor:
+    """
+    Return a product whose terms are added up in float32, in the dtype of its factors.
+
+    Args:
+        product: a function such as `tf.matmul`.
+        *factors: the factors, all of the same dtype.
+    """
+    if _adds_up_in_float32(factors[0].dtype.base_dtype):
+        return product(*factors)
+    with _keep_in_float32():
+        return compute_in_float32(product, *factors)
+
+
 def in_float32_part() -> bool:
     """Return whether the current scope is "float32" inside another one."""
     return _current.dtype == tf.float32
@@ -179,7 +198,8 @@ class PrecisionRecord:
 
     Attributes:
         dtypes: the dtypes of 16 bits in which layers compute; empty if the graph has no such scope.
-        kept: the names of the operations that were built under "float32" inside another scope.
+        kept: the names of the operations that were built under "float32" inside another scope, or that compute in float32
+            because no kernel of this machine adds up 16 bits in float32.
     """
 
     def __init__(self) -> None:
@@ -217,14 +237,28 @@ def _store_in_float32(getter: Callable[..., tf.Tensor], *args: object, **kwargs:
 @contextmanager
 def _record(dtype: tf.DType) -> Iterator[None]:
     """Record the dtype of a scope, or the operations of a part that is float32 on purpose."""
-    graph, record = tf.get_default_graph(), precision_record()
     if dtype != tf.float32:
-        record.dtypes.add(dtype)
+        precision_record().dtypes.add(dtype)
         yield
         return
+    with _keep_in_float32():
+        yield
+
+
+@contextmanager
+def _keep_in_float32() -> Iterator[None]:
+    """Record that the operations built inside are float32 on purpose."""
+    graph, record = tf.get_default_graph(), precision_record()
     before = len(graph.get_operations())
     yield
     record.kept.update(op.name for op in graph.get_operations()[before:])
+
+
+def _adds_up_in_float32(dtype: tf.DType) -> bool:
+    """Return whether the kernels of products for a dtype add up in float32, or more precisely."""
+    if dtype not in _HALF or get_num_gpu() > 0:
+        return True
+    return dtype == tf.bfloat16 and TF_VERSION >= (2, 9) and has_bfloat16_products()
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from .common import get_global_step_var
 from .dependency import operations_of_fetches
 from .nodes import find_nodes
 from .reads import read_before_update
+from .symbolic_functions import widen
 from .tower.context import get_current_tower_context
 
 __all__ = ["dropout", "normal", "truncated_normal", "uniform"]
@@ -204,17 +205,25 @@ def dropout(
     Raises:
         ValueError: not exactly one of `keep_prob` and `rate` is given, or the rate is outside of [0, 1).
     """
+    x = tf.convert_to_tensor(x)
     if (rate is None) == (keep_prob is None):
         raise ValueError(
             f"dropout: expected either rate or keep_prob, got rate={rate} and keep_prob={keep_prob}. Pass rate, the "
             "probability to drop."
         )
     drop_rate: Any = rate if keep_prob is None else 1 - keep_prob
+    if x.dtype.base_dtype in (
+        tf.float16,
+        tf.bfloat16,
+    ):  # which have neither a rate of 0.001 nor a factor of 1.001
+        rate = drop_rate if isinstance(drop_rate, Real) else tf.cast(drop_rate, tf.float32)
+        wide = widen(x)
+        dropped = dropout(wide, None, noise_shape, seed, None, rate, counter=counter)
+        return x if dropped is wide else tf.cast(dropped, x.dtype.base_dtype, name=name)
     streams = _exact_streams(counter)
     if streams is None:
         return tf.nn.dropout(x, rate=drop_rate, noise_shape=noise_shape, seed=seed, name=name)
     with tf.name_scope(name, "dropout"):
-        x = tf.convert_to_tensor(x, name="x")
         if not isinstance(drop_rate, Real):
             drop_rate = tf.cast(drop_rate, x.dtype.base_dtype)
         elif check_fraction("dropout: rate", drop_rate) == 0:

@@ -20,7 +20,7 @@ from .collection import inside_branch, leave_branch_advice
 from .common import root_variable_scope
 from .reads import read_before_update
 from .scope_utils import cached_name_scope
-from .symbolic_functions import rms
+from .symbolic_functions import rms, widen
 from .tower.context import get_current_tower_context
 
 __all__ = [
@@ -151,7 +151,7 @@ def add_tensor_summary(
         elif kind == "sparsity":
             tf.summary.scalar(f"{name}-sparsity", tf.nn.zero_fraction(x), collections=collections)
         elif kind == "mean":
-            tf.summary.scalar(f"{name}-mean", tf.reduce_mean(x), collections=collections)
+            tf.summary.scalar(f"{name}-mean", tf.reduce_mean(widen(x)), collections=collections)
         else:
             tf.summary.scalar(f"{name}-rms", rms(x, name=f"{name}-rms-value"), collections=collections)
 

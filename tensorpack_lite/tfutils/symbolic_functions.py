@@ -10,7 +10,7 @@ import numpy as np
 from ..compat import tfv1 as tf
 from ..utils.old_names import accepts_old_names
 
-__all__ = ["map_values", "print_stat", "psnr", "rms", "values_of"]
+__all__ = ["compute_in_float32", "map_values", "print_stat", "psnr", "rms", "values_of", "widen"]
 
 if not TYPE_CHECKING and accepts_old_names():
     __all__ += [
@@ -23,6 +23,31 @@ if not TYPE_CHECKING and accepts_old_names():
     ]
 
 
+def compute_in_float32(function: Callable[..., tf.Tensor], *tensors: tf.Tensor) -> tf.Tensor:
+    """
+    Return `function(*tensors)`, computed in float32 if the first tensor has 16 bits.
+
+    TensorFlow's kernels for 16 bits also add up in 16 bits, e.g. 10000 ones to 256 in bfloat16, and a number such as 1.001 is 1
+    there. The gradients of the function are computed in float32, too.
+
+    Args:
+        function: a function from tensors to a tensor.
+        *tensors: floating-point tensors.
+
+    Returns:
+        A tensor of the dtype of the first tensor, if that has 16 bits.
+    """
+    dtype = tensors[0].dtype.base_dtype
+    if dtype not in (tf.float16, tf.bfloat16):
+        return function(*tensors)
+    return tf.cast(function(*map(widen, tensors)), dtype)
+
+
+def widen(x: tf.Tensor) -> tf.Tensor:
+    """Cast a tensor of 16 bits to float32, in which it can be added up. Return other tensors unchanged."""
+    return tf.cast(x, tf.float32) if x.dtype.base_dtype in (tf.float16, tf.bfloat16) else x
+
+
 def rms(x: tf.Tensor, name: str | None = None) -> tf.Tensor:
     """
     Return the root mean square of a tensor: sqrt(mean(x^2)).
@@ -32,9 +57,9 @@ def rms(x: tf.Tensor, name: str | None = None) -> tf.Tensor:
         name: name of the resulting operation, in the current name scope. None means `<name of x>/rms` at the root.
 
     Returns:
-        A scalar with the dtype of x.
+        A scalar with the dtype of x; float32 if x has 16 bits.
     """
-    mean_square = tf.reduce_mean(tf.square(x))
+    mean_square = tf.reduce_mean(tf.square(widen(x)))
     if name is not None:
         return tf.sqrt(mean_square, name=name)
     with tf.name_scope(None):
@@ -57,7 +82,7 @@ def psnr(
 
     Source: https://en.wikipedia.org/wiki/Peak_signal-to-noise_ratio
     """
-    mse = tf.reduce_mean(tf.square(prediction - ground_truth))
+    mse = tf.reduce_mean(tf.square(widen(prediction) - widen(ground_truth)))
     decibel = tf.log(mse) * (-10.0 / math.log(10.0))
     peak = 0.0 if maxp is None else 20.0 * math.log10(float(maxp))
     return tf.add(decibel, peak, name=name)
@@ -76,7 +101,7 @@ def print_stat(x: tf.Tensor, message: str | None = None) -> tf.Tensor:
     Returns:
         A tensor equal to x, named `print_<name of x>`. Use it in place of x, because only its evaluation prints.
     """
-    facts: list[Any] = ["shape:", tf.shape(x), "mean:", tf.reduce_mean(x)]
+    facts: list[Any] = ["shape:", tf.shape(x), "mean:", tf.reduce_mean(widen(x))]
     if x.dtype.is_floating:
         facts += ["rms:", rms(x, name="rms")]
     printed = tf.print(x.op.name if message is None else message, *facts, "values:", x, summarize=20)
