@@ -1,4 +1,4 @@
-"""Whether TensorFlow uses oneDNN on this CPU."""
+"""Detection of oneDNN, which TensorFlow uses on some CPUs."""
 
 from __future__ import annotations
 

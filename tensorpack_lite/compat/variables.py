@@ -1,4 +1,4 @@
-"""What TensorFlow offers for variables without a public name: the function that layers call, and slices of partitioned variables."""
+"""TensorFlow's private functions for variables: the function that layers call, and slices of partitioned variables."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..compat import tfv1 as tf
 from ..utils.old_names import accepts_old_names
 
-__all__ = ["compute_in_float32", "map_values", "print_stat", "psnr", "rms", "values_of", "widen"]
+__all__ = ["map_values", "print_stat", "psnr", "rms", "values_of"]
 
 if not TYPE_CHECKING and accepts_old_names():
     __all__ += [

@@ -21,9 +21,7 @@ from .old_names import old_name_finder
 from .utils import get_tqdm
 
 __all__ = [
-    "absolute",
     "download",
-    "flush_to_disk",
     "get_dataset_path",
     "mkdir_p",
     "normpath",
