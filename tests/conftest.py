@@ -33,8 +33,14 @@ CLUSTERS = {"clusters"}
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark each proof, each training of the gallery and each test of clusters as full, and each full or static test as slow, so that `-m "not slow"` deselects all of them."""
+    """Mark each proof, each training of the gallery and each test of clusters as full, and each full or static test as slow, so that `-m "not slow"` deselects all of them; likewise the rows of laws besides the first."""
+    laws = set()
     for item in items:
+        if item.get_closest_marker("law"):
+            law = item.nodeid.partition("[")[0]
+            if law in laws:
+                item.add_marker("slow")
+            laws.add(law)
         if item.nodeid.split("/")[1] in ANY_TENSORFLOW:
             item.add_marker("any_tensorflow")
         if item.nodeid.split("/")[1] in EXAMPLES:

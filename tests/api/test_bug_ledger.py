@@ -13,6 +13,8 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = Path(__file__).with_name("bug_ledger.tsv")
 
@@ -49,6 +51,7 @@ def is_shown(shown: str, names: set) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_every_defect_is_shown():
     """Each test and each row that the third column names exists."""
     names = {name for name, _, _ in rows()}

@@ -22,6 +22,7 @@ def surface() -> list:
     return module.lines()
 
 
+@pytest.mark.slow
 def test_public_surface_equals_the_golden_file(surface):
     """Names, modules and arguments are those of the golden file."""
     golden = (HERE / "public_api.txt").read_text(encoding="utf-8").splitlines()

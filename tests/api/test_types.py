@@ -173,6 +173,7 @@ def test_jedi_shows_the_name_of_a_layer_first():
     assert ["name", "inputs", "filters"] == [parameter.name for parameter in signature.params][:3]
 
 
+@pytest.mark.slow
 def test_jedi_completes_names_with_signatures():
     """jedi, which completes names in IPython and many editors, knows the names behind the star and their arguments."""
     jedi = pytest.importorskip("jedi")

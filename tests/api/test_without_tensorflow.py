@@ -50,6 +50,7 @@ print(sorted(set(tensorpack_lite.__all__) - set(tensorpack_lite.utils.__all__) -
     assert "['dataflow', 'utils']" == run(code)
 
 
+@pytest.mark.slow
 def test_a_from_import_says_what_to_install():
     """The error of a `from` import has the name and the pip command."""
     code = """
@@ -61,6 +62,7 @@ except ImportError as error:
     assert 'tensorpack_lite.Trainer needs TensorFlow. Run: pip install "tensorpack_lite[tf]"' == run(code)
 
 
+@pytest.mark.slow
 def test_an_attribute_says_what_to_install():
     """Looking up a name that needs TensorFlow raises ImportError with the pip command."""
     code = """
@@ -73,6 +75,7 @@ except ImportError as error:
     assert 'tensorpack_lite.Trainer needs TensorFlow. Run: pip install "tensorpack_lite[tf]"' == run(code)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["no_such_name", "__wrapped__"])
 def test_a_name_that_does_not_exist(name):
     """An unknown name raises AttributeError, without a mention of TensorFlow."""

@@ -65,6 +65,7 @@ class TestMinAndMaxSaver:
         record = json.loads((tmp_path / "max-error.json").read_text())
         assert {"stat": "error", "step": 2, "value": 3.0} == record
 
+    @pytest.mark.slow
     def test_a_filename(self, tmp_path):
         """`filename` names the copy."""
         self.saved(tmp_path, lambda **a: MinSaver("error", filename="best", **a), [3])
@@ -91,6 +92,7 @@ class TestMinAndMaxSaver:
 
         assert 2.0 == value_in(tmp_path, "min-a-b")
 
+    @pytest.mark.slow
     def test_model_10_is_not_model_100(self, tmp_path):
         """If the names of two checkpoints start with the same digits, only the files of the right one are copied."""
         train([ModelSaver(checkpoint_dir=str(tmp_path))], epochs=1, steps=1, step=99)
@@ -139,6 +141,7 @@ class TestMinAndMaxSaver:
         with pytest.raises(RuntimeError, match="MinSaver: no directory to save to"):
             train([MinSaver("error")])
 
+    @pytest.mark.slow
     def test_the_best_survives_a_restart(self, tmp_path):
         """A resumed training does not replace a better checkpoint of the training before it."""
         self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [5])
@@ -159,6 +162,7 @@ class TestMinAndMaxSaver:
 
         assert (2, 4.0) == self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [4])
 
+    @pytest.mark.slow
     def test_a_record_without_its_files_is_not_used(self, tmp_path):
         """A record whose checkpoint files were deleted is ignored."""
         self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [5])

@@ -69,6 +69,7 @@ def train(callbacks, monitors=None, steps=2, epochs=2):
     return trainer
 
 
+@pytest.mark.slow
 def test_the_average_is_the_updated_one(log_dir):
     """The reported moving average includes the last step, and validation sees the variables after it."""
     train([ModelSaver(), InferenceRunner(data(5), ScalarStats(["cost", "total"]))])
@@ -82,6 +83,7 @@ def test_the_average_is_the_updated_one(log_dir):
 
 
 class TestTrace:
+    @pytest.mark.slow
     def test_the_order_of_moments(self, log_dir):
         """Each method is called on the user's callbacks, then on the monitors, in their order."""
         order = []
@@ -112,6 +114,7 @@ class TestTrace:
         )
         assert [*expected[:place], *scalars, *expected[place:]] == order
 
+    @pytest.mark.slow
     def test_counters(self):
         """A user's callback sees the expected counters in each method, and a unique name scope."""
         first, second = RecordingCallback(), RecordingCallback()
@@ -128,6 +131,7 @@ class TestTrace:
         assert ("before_epoch", 2, 2, 1) == first.counters[len(epoch_1)]
         assert ("after_train", 2, 4, 1) == first.counters[-1]
 
+    @pytest.mark.slow
     def test_the_session_is_open_in_after_train(self):
         """The session is open in after_train and closed after training."""
         seen = []
@@ -143,6 +147,7 @@ class TestTrace:
             trainer.sess.run(trainer.train_op)
 
 
+@pytest.mark.slow
 def test_an_interrupted_epoch_leaves_no_checkpoint(log_dir):
     """StopTraining at step 2 of 3 leaves no checkpoint and no element in stats.json."""
 
@@ -157,6 +162,7 @@ def test_an_interrupted_epoch_leaves_no_checkpoint(log_dir):
     assert not os.path.exists(os.path.join(log_dir, "stats.json"))
 
 
+@pytest.mark.slow
 def test_a_second_training_in_one_process(log_dir):
     """A second training with new objects in a new graph starts at step 0 and moves the old stats.json."""
     for _ in range(2):
@@ -168,6 +174,7 @@ def test_a_second_training_in_one_process(log_dir):
     assert 1 == len(moved)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("period", [0, 2])
 def test_summaries_alone_with_staging(period):
     """Summaries in a separate run see the staged datapoint of the next step and do not take it, so no step blocks."""

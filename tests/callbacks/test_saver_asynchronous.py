@@ -101,6 +101,7 @@ class TestTheFiles:
         for file in files:
             assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "other" / file).read_bytes(), file
 
+    @pytest.mark.slow
     def test_no_variable_is_torn(self, tmp_path):
         """A checkpoint has all variables as they were after its step, however many steps follow before it is written."""
         saver = Held(tmp_path)
@@ -159,6 +160,7 @@ class TestTheFiles:
 
 
 class TestBusy:
+    @pytest.mark.slow
     def test_wait(self, tmp_path):
         """The next save waits for the one in progress, so that every trigger gives a checkpoint."""
         saver = Held(tmp_path)
@@ -226,6 +228,7 @@ class TestBusy:
 
 
 class TestWithMinSaver:
+    @pytest.mark.slow
     def test_it_waits(self, tmp_path, log_lines):
         """A MinSaver behind the ModelSaver waits until the checkpoint is complete, and copies it with its state."""
         saver = Held(tmp_path)

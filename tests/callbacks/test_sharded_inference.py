@@ -104,6 +104,7 @@ def test_a_length_that_is_not_known():
     assert [[[0.0], [1.0], [2.0], [3.0], [4.0]]] * 2 == collect.rounds
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_one_process():
     """The results are those of the weights at that moment, to the bit."""
     trainer = train_all(3, lambda: samples(7, 2), ScalarStats("cost"), make_infs=lambda: ScalarStats("cost"))

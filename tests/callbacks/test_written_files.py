@@ -90,6 +90,7 @@ def test_files_of_callbacks(log_dir):
     assert ["log.log"] == delete(log_dir)
 
 
+@pytest.mark.slow
 def test_files_of_an_autopsy(log_dir):
     """The directory of a step with NaN, with a batch, a checkpoint and pictures."""
     with pytest.raises(FloatingPointError, match="loss is not finite"):

@@ -125,6 +125,7 @@ class TestLimit:
 
 
 class TestReport:
+    @pytest.mark.slow
     def test_a_healthy_pipeline(self, flows, capsys):
         """A healthy pipeline gives exit code 0, a line for each check and stage, and the name of the bottleneck."""
         assert 0 == check(flows("healthy"))

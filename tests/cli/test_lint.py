@@ -64,6 +64,7 @@ def test_scripts_that_do_not_train(lint, argument, words):
     assert "no remarks" not in output
 
 
+@pytest.mark.slow
 def test_missing_script(lint):
     """Without a script, or with one that does not exist, the exit code is 2."""
     assert (2, True) == (lint()[0], "expected a script" in lint()[1])

@@ -10,6 +10,8 @@ from tensorpack_lite.compat import cpu_layout, tensorflow
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.tfutils.tower.context import TowerContext
 
+pytestmark = pytest.mark.law
+
 IMAGES, VOLUMES = (2, 6, 8, 4), (2, 4, 6, 4, 3)
 KERNEL, DEPTHWISE, VOLUME = (3, 3, 4, 5), (3, 3, 4, 2), (2, 2, 2, 3, 5)
 

@@ -18,6 +18,8 @@ from tensorpack_lite.tfutils.sesscreate import NewSessionCreator
 from tensorpack_lite.tfutils.sessinit import JustCurrentSession
 from tensorpack_lite.utils import logger
 
+pytestmark = pytest.mark.law
+
 ALL = pytest.mark.parametrize("row", ROWS, ids=repr)
 NOT_MONITORS = pytest.mark.parametrize("row", [row for row in ROWS if not row.is_monitor], ids=repr)
 

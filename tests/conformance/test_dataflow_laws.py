@@ -20,6 +20,8 @@ from tensorpack_lite import dataflow
 from tensorpack_lite.dataflow.base import NotResetError
 from tensorpack_lite.utils.utils import fix_rng_seed
 
+pytestmark = pytest.mark.law
+
 TEN = 10
 ROWS = [*dataflow_rows.ROWS, *DATASET_ROWS, *IMAGE_ROWS, *FORMAT_ROWS]
 FINITE = [row for row in ROWS if not row.infinite]

@@ -13,6 +13,8 @@ from tensorpack_lite.tfutils import gradproc
 from tensorpack_lite.tfutils.gradproc import GlobalNormClip
 from tensorpack_lite.tfutils.optimizer import apply_grad_processors
 
+pytestmark = pytest.mark.law
+
 ALL = pytest.mark.parametrize("row", ROWS, ids=str)
 SHAPES = {"conv/W": (2, 3), "conv/b": (3,), "fc/W": (2, 4), "fc/b": (4,), "alpha": ()}
 TOLERANCE = {"float16": 2e-3, "float32": 1e-6, "float64": 1e-12}

@@ -16,6 +16,8 @@ from conformance.imgaug_rows import ROWS, image
 from tensorpack_lite.dataflow import imgaug
 from tensorpack_lite.utils.utils import fix_rng_seed
 
+pytestmark = pytest.mark.law
+
 H, W = 64, 80
 KINDS = [(shape, dtype) for shape in [(H, W), (H, W, 1), (H, W, 3)] for dtype in (np.uint8, np.float32)]
 BASES = {"Augmentor", "ImageAugmentor", "PhotometricAugmentor"}

@@ -14,6 +14,8 @@ from tensorpack_lite.input_source import FeedfreeInput
 from tensorpack_lite.input_source.base import ProxyInputSource
 from tensorpack_lite.train.base import Trainer
 
+pytestmark = pytest.mark.law
+
 ALL = pytest.mark.parametrize("row", ROWS, ids=str)
 READING = pytest.mark.parametrize("row", [row for row in ROWS if row.uses_dataflow], ids=str)
 

@@ -14,6 +14,8 @@ from tensorpack_lite.tfutils.argscope import argscope
 from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope
 from tensorpack_lite.tfutils.tower.context import TowerContext
 
+pytestmark = pytest.mark.law
+
 # 1e-4 because the fused kernel's epsilon is 1.001e-5
 TOLERANCE = {np.float16: 3e-2, np.float32: 1e-4, np.float64: 1e-4}
 

@@ -19,6 +19,8 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.tfutils.summary import create_scalar_summary
 
+pytestmark = pytest.mark.law
+
 ALL = pytest.mark.parametrize("row", ROWS, ids=str)
 WITH_HISTORY = pytest.mark.parametrize("row", [row for row in ROWS if row.history], ids=str)
 

@@ -15,6 +15,8 @@ from tensorpack_lite.predict.config import PredictConfig
 from tensorpack_lite.tfutils.sessinit import DictRestore
 from tensorpack_lite.tfutils.tower.context import get_current_tower_context
 
+pytestmark = pytest.mark.law
+
 ALL = pytest.mark.parametrize("row", ROWS, ids=str)
 WEIGHT = np.array([[1.0, -2.0, 0.5], [3.0, 0.25, -1.0]], "float32")
 SIGNATURE = [TensorSpec([None, 2], tf.float32, "x"), TensorSpec([None], tf.int32, "n")]

@@ -16,7 +16,7 @@ from tensorpack_lite.tfutils.sessinit import JustCurrentSession, SmartInit
 from tensorpack_lite.tfutils.varmanip import load_checkpoint_vars
 from tensorpack_lite.train import Trainer
 
-pytestmark = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+pytestmark = [pytest.mark.law, pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)]
 
 
 class Watch(Callback):

@@ -9,6 +9,8 @@ from tensorpack_lite import callbacks, dataflow, input_source, predict, train
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.tfutils import optimizer
 
+pytestmark = pytest.mark.law
+
 SOURCE = dataflow.DataFromList([[np.zeros(2)]])
 
 # name -> (call, type of the error, part of its message)

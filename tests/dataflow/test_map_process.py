@@ -102,6 +102,7 @@ def numbers(datapoints):
 
 
 class TestNotStrict:
+    @pytest.mark.slow
     def test_one_datapoint_is_pulled_for_each_result(self):
         """After k results, `buffer_size + k` datapoints were pulled; none are pulled before the first iteration."""
         source = Pulls(100)
@@ -121,6 +122,7 @@ class TestNotStrict:
         flow = ready(Pulls(), 1, drop_odd, buffer_size=3)
         assert [0, 2, 4, 0, 2, 4] == numbers(itertools.islice(flow, 6))
 
+    @pytest.mark.slow
     def test_dropping_everything_is_an_error(self):
         """A function that drops everything raises RuntimeError, instead of a hang."""
         with pytest.raises(
@@ -128,6 +130,7 @@ class TestNotStrict:
         ):
             next(iter(ready(Pulls(), 2, nothing)))
 
+    @pytest.mark.slow
     def test_the_source_runs_here_and_the_function_in_workers(self):
         """The source is reset once, in this process, and the function runs in other processes."""
         source = Pulls()
@@ -147,6 +150,7 @@ class TestStrict:
         for _ in range(200):
             assert list(range(6)) == sorted(numbers(flow))
 
+    @pytest.mark.slow
     def test_a_buffer_longer_than_the_data(self):
         """A strict pass is complete if the buffer is larger than the data."""
         flow = ready(Pulls(), 2, identity, buffer_size=300, strict=True)
@@ -169,6 +173,7 @@ class TestStrict:
 
 
 class TestArrays:
+    @pytest.mark.slow
     @pytest.mark.parametrize("num_bytes", [10, 10**4, 10**6])
     def test_the_source_is_not_changed(self, num_bytes):
         """Small and large arrays arrive, and the worker changes a copy, not the arrays of the source."""
@@ -178,6 +183,7 @@ class TestArrays:
             assert (k + 1) * num_bytes == array.astype(np.int64).sum()
         assert all((array == k).all() for k, array in kept)
 
+    @pytest.mark.slow
     def test_results_may_be_kept(self):
         """Results that are kept do not change later."""
         flow = ready(Pulls(num_bytes=10**6), 2, identity, buffer_size=5)
@@ -186,6 +192,7 @@ class TestArrays:
 
 
 class TestErrors:
+    @pytest.mark.slow
     @pytest.mark.parametrize("strict", [False, True])
     def test_an_error_of_the_function_arrives(self, strict):
         """An error of the function is raised with stage, worker and function in its message."""
@@ -196,6 +203,7 @@ class TestErrors:
         ):
             list(flow)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("strict", [False, True])
     def test_a_worker_that_ends_is_an_error(self, strict):
         """A worker that ends raises WorkerDied, instead of a hang."""
@@ -233,6 +241,7 @@ def test_both_names():
     assert MultiProcessMapData is MultiProcessMapDataZMQ
 
 
+@pytest.mark.slow
 def test_a_seed_reaches_the_workers():
     """With a fixed seed and one worker, a run can be repeated."""
     runs = []

@@ -302,6 +302,7 @@ class TestWorkers:
         flow.reset_state()
         return [one for _, one in zip(range(num), RepeatedData(flow, -1))]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
     def test_a_runner(self, method, monkeypatch):
         """The starter reads the counts of the stages in worker processes, with every start method."""
@@ -333,6 +334,7 @@ class TestWorkers:
         assert 40 <= sum(function.count for function in functions) <= 50
         assert (40, [(50, [])]) == tree(flow._meter)
 
+    @pytest.mark.slow
     def test_map_and_batch(self):
         """The dispatcher and the mappers have their own records."""
         flow = MultiProcessMapAndBatchData(source(), 2, same, 4)

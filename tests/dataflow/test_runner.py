@@ -103,6 +103,7 @@ class TestPasses:
         assert [0, 1, 2] == numbers(itertools.islice(flow, 3))
         assert [3, 4, 0, 1, 2] == numbers(flow)
 
+    @pytest.mark.slow
     @both
     def test_each_worker_yields_all_datapoints(self, make):
         """Each of several workers yields all datapoints in order."""

@@ -153,6 +153,7 @@ class TestErrors:
             thread.join(SECONDS)
         assert [] == workers()
 
+    @pytest.mark.slow
     def test_one_of_several_fails(self):
         """An error in one thread is raised although other threads yield datapoints."""
         flows = iter([five(), failing(OSError("no answer"), after=0), five()])

@@ -98,6 +98,7 @@ def test_output_shapes(summary):
     assert expected == {name: shape for name, shape in shapes.items() if name in expected}
 
 
+@pytest.mark.slow
 def test_flops(summary):
     """The numbers are those of the closed forms: products and sums, one for each bias, activation and element of a pool."""
     flops = {one.name: one.flops for one in summary.layers}
@@ -123,6 +124,7 @@ def test_memory_of_inference(summary):
     assert 2 * 4 * 8 * 8 * 4 <= summary.inference_bytes <= 4 * 8 * 8 * (3 + 4 + 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 6])
 def test_numbers_are_per_sample(summary, batch):
     """A graph with a fixed batch has the same numbers for each sample, up to the mean over the batch."""
@@ -136,6 +138,7 @@ def test_numbers_are_per_sample(summary, batch):
     assert summary.flops == pytest.approx(fixed.flops, rel=0.01)
 
 
+@pytest.mark.slow
 def test_a_size_that_is_not_known():
     """If the shape of images is not known, FLOPs and memory are "?", and parameters are counted."""
 
@@ -228,6 +231,7 @@ def test_units():
     assert ["0 B", "1.5 kB", "2 GB"] == [show_bytes(n) for n in (0, 1500, 2_000_000_000)]
 
 
+@pytest.mark.slow
 def test_the_report(log_dir):
     """The callback writes `model.json`, and the report has its table and sentences."""
     summary_of(Net())
@@ -240,6 +244,7 @@ def test_the_report(log_dir):
     assert "FLOPs and bytes are per sample" in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["{", "[]", '{"head": 1}'])
 def test_a_damaged_file_in_the_report(log_dir, text):
     """A damaged `model.json` is a sentence in the report."""

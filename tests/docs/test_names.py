@@ -256,6 +256,7 @@ def resolves(dotted: str) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_dotted_paths_can_be_imported(texts):
     """Each `tensorpack_lite.x.y` in a page, docstring or message can be imported."""
     named = {}

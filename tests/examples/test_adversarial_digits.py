@@ -44,6 +44,7 @@ class TestAttack:
         assert attacked.min() >= 0
         assert attacked.max() <= 1
 
+    @pytest.mark.slow
     def test_finds_the_worst_corner_of_a_linear_classifier(self, example):
         """With two classes, the worst image moves each pixel by epsilon along the sign of the weight difference."""
         weights = np.array([[1, -1], [-1, 2], [0.5, 0], [-2, 0]])

@@ -33,6 +33,7 @@ def one_pass(ds):
 
 
 class TestStrips:
+    @pytest.mark.slow
     def test_strips_are_digits_side_by_side(self, strips):
         """A strip has 20 columns per label, 3 to 8 labels, and ink of each digit inside its 20 columns."""
         test = one_pass(strips.get_strips()[1])
@@ -55,6 +56,7 @@ class TestStrips:
         assert {1.0} == {round(float(frames.max()), 3) for frames, _ in one_pass(train)}
         assert {0.5} == {round(float(frames.max()), 3) for frames, _ in one_pass(test)}
 
+    @pytest.mark.slow
     def test_held_out_strips_are_constant(self, strips):
         """Each pass yields the same held-out strips."""
         test = strips.get_strips()[1]

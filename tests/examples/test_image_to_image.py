@@ -58,6 +58,7 @@ def named(name):
 
 
 class TestData:
+    @pytest.mark.slow
     def test_digits_and_negatives(self, pairs):
         """The input is a white digit; the target is dark where the input is white, and a texture elsewhere."""
         for which, count in (("train", 1437), ("test", 360)):
@@ -138,6 +139,7 @@ class TestPix2Pix:
         np.testing.assert_allclose(100 * l1 + (0 if plain else adversarial), loss, rtol=1e-5)
         assert adversarial > 0.1
 
+    @pytest.mark.slow
     def test_all_details_reach_the_output(self, pix2pix):
         """Each pixel of the input can change each pixel nearby, and far pixels too: features of all sizes are used."""
         x = tf.placeholder(tf.float32, [1, 64, 64, 3])

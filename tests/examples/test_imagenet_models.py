@@ -232,6 +232,7 @@ class TestBlocks:
         branches.append(conv("projection", pooled) if outputs[5] else pooled)
         same(np.concatenate(branches, axis=3), actual)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("before", [8, 6])
     def test_shufflenet_v2(self, networks, before):
         """Units with as many inputs as outputs keep half of them; others have stride 2. Both halves are interleaved."""
@@ -259,6 +260,7 @@ class TestBlocks:
         same(images, actual[..., :8])
         same(layer.conv("conv2", layer.norm_relu("norm2", hidden)), actual[..., 8:])
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("channels", "strides"), [(4, 1), (4, 2), (5, 1)])
     def test_mobilenet_v2(self, networks, channels, strides):
         """A block with stride 1 and equal channels adds its input; there is no nonlinearity after the projection."""
@@ -277,6 +279,7 @@ class TestBlocks:
 
 
 class TestData:
+    @pytest.mark.slow
     def test_batches_of_digits(self, load_example):
         """Batches have gray digits as RGB images of the requested size; test images are in order and complete."""
         example = load_example("imagenet/imagenet_models.py")

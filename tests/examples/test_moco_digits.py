@@ -27,6 +27,7 @@ def unit_vectors(rng, *shape):
     return (x / np.linalg.norm(x, axis=-1, keepdims=True)).astype("float32")
 
 
+@pytest.mark.slow
 def test_contrast(example):
     """The loss is the cross entropy of the query's key among the queue, with similarities over the temperature."""
     rng = np.random.RandomState(0)

@@ -65,6 +65,7 @@ class TestLosses:
         value = compute(example.metric_loss(tf.constant(X), tf.constant(LABEL), "soft_triplet"))
         np.testing.assert_allclose(expected, value, rtol=1e-4)
 
+    @pytest.mark.slow
     def test_gradients_are_finite(self, example):
         """The gradient is finite also for images with the same embedding."""
         x = tf.zeros([7, 3])

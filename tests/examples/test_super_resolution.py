@@ -30,6 +30,7 @@ def latest(directory) -> dict:
     return json.loads(path.read_text(encoding="utf-8"))[-1]
 
 
+@pytest.mark.slow
 def test_figures_of_the_model(example):
     """Both PSNR are those of the formula, without a border of 4 pixels; bicubic interpolation is that of Pillow."""
     tf.disable_eager_execution()

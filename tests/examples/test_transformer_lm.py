@@ -68,6 +68,7 @@ class TestAttention:
                 start += length
             np.testing.assert_allclose(cache, past, rtol=1e-4, atol=1e-5)
 
+    @pytest.mark.slow
     def test_attention_is_causal(self, example, predict):
         """A change of one character changes the logits at its position and later, but not before."""
         text = np.zeros([2, 10], "int32")
@@ -101,6 +102,7 @@ class TestAttention:
 
 
 class TestMixedPrecision:
+    @pytest.mark.slow
     @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
     def test_weights_are_float32(self, example, dtype):
         """With a 16-bit dtype all variables are float32, all products of matrices have that dtype, and the cost is float32."""

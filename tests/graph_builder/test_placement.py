@@ -56,6 +56,7 @@ class TestLeastLoaded:
             tf.Variable(tf.placeholder(tf.float32, None), validate_shape=False, use_resource=False)
         assert [0, 0] == setter.ps_sizes
 
+    @pytest.mark.slow
     def test_really_on_those_devices(self):
         """On distinct devices, without soft placement, two towers train like one."""
         data = np.random.RandomState(0).uniform(size=(2, 4, 3)).astype("float32")

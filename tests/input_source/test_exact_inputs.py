@@ -105,6 +105,7 @@ class TestTraining:
         with running(INPUTS[kind], SIGNATURE, state) as run:
             assert pack_state(state, "") == pack_state(run.state(), "")
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("nr_stage", [1, 2, 3])
     def test_staged_datapoints_are_not_used(self, nr_stage):
         """Two towers take turns, and what waits in the staging areas comes again."""
@@ -122,6 +123,7 @@ class TestTraining:
             assert expected == run.take(9)
         assert SIZE - 2 == len({number for step in first for number in step})
 
+    @pytest.mark.slow
     def test_raw_runs_use_nothing(self):
         """Datapoints of the next step that a run of the raw session has seen come again."""
         with running(INPUTS["staging"], SIGNATURE, num_towers=2) as run:
@@ -163,6 +165,7 @@ class TestTraining:
                 run.next()
                 assert expected == run.take(3)
 
+    @pytest.mark.slow
     def test_a_run_that_needs_no_data(self):
         """A run that does not need the input uses no datapoint; several runs in a step count each."""
         for kind in ("queue", "staging", "flow as dataset"):

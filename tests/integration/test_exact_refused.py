@@ -265,6 +265,7 @@ def test_not_exact(tmp_path, log_lines, name):
 
 
 # Checkpoints without positions -----------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_a_checkpoint_without_positions(tmp_path, log_lines):
     """A checkpoint that was saved without `exact` is resumed with a warning that the data begins anew; "require" refuses it."""
 
@@ -280,6 +281,7 @@ def test_a_checkpoint_without_positions(tmp_path, log_lines):
     assert 1 == len([line for line in log_lines if line.endswith(sentence)])
 
 
+@pytest.mark.slow
 def test_a_checkpoint_without_state(tmp_path, log_lines):
     """If a checkpoint has no .state file, as those of tensorpack, the warning also says that its epoch is unknown."""
     train(tmp_path, lambda: FeedInput(DataFromList(NUMBERS)), False, 1)
@@ -291,6 +293,7 @@ def test_a_checkpoint_without_state(tmp_path, log_lines):
     assert 1 == len([line for line in log_lines if line.endswith(f"{sentence} The data begins anew.")])
 
 
+@pytest.mark.slow
 def test_another_epoch(tmp_path, log_lines):
     """A user's trainer that does not pass the checkpoint's epoch is warned; with "require" that is an error."""
     train(tmp_path, lambda: FeedInput(DataFromList(NUMBERS)), True, 2)

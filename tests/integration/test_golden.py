@@ -59,6 +59,7 @@ def names(key):
     return sorted(item.op.name for item in tf.get_collection(key))
 
 
+@pytest.mark.slow
 def test_tower(trained):
     """The training tower has no name scope, inference towers have one, and all share the placeholder."""
     trainer, predictors = trained
@@ -70,6 +71,7 @@ def test_tower(trained):
     assert {"x:0"} == {predictor.input_tensors[0].name for predictor in predictors.predictors}
 
 
+@pytest.mark.slow
 def test_summaries(trained):
     """Only the summaries of the training tower are collected."""
     expected = ["InferenceRunner_1/QueueInput/queue_size-summary", "cost-summary"]
@@ -77,6 +79,7 @@ def test_summaries(trained):
     assert sorted(expected) == names(tf.GraphKeys.SUMMARIES)
 
 
+@pytest.mark.slow
 def test_variables(trained):
     """Global variables are those of the model, its slots and counters. Moving averages are local."""
     model = [*WEIGHTS, "bn/mean/EMA", "bn/variance/EMA"]
@@ -89,6 +92,7 @@ def test_variables(trained):
     assert sorted(WEIGHTS) == names(tf.GraphKeys.TRAINABLE_VARIABLES)
 
 
+@pytest.mark.slow
 def test_operations(trained):
     """Two update operations are in the scope of BatchNorm, and train_op is in its collection."""
     updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
@@ -97,6 +101,7 @@ def test_operations(trained):
     assert ["train_op"] == [op.name for op in tf.get_collection(tf.GraphKeys.TRAIN_OP)]
 
 
+@pytest.mark.slow
 def test_stats(trained, log_dir):
     """stats.json has one entry for each epoch with exactly these keys, epoch and step last."""
     with open(os.path.join(log_dir, "stats.json")) as f:
@@ -108,6 +113,7 @@ def test_stats(trained, log_dir):
     assert ["epoch_num", "global_step"] == list(stats[0])[-2:]
 
 
+@pytest.mark.slow
 def test_files(trained, log_dir):
     """The directory contains the checkpoints, their index with relative names, a meta graph, an event file and the log."""
     files = sorted(os.listdir(log_dir))
@@ -121,6 +127,7 @@ def test_files(trained, log_dir):
     assert ["model-2", "model-4"] == [os.path.basename(path) for path in state.all_model_checkpoint_paths]
 
 
+@pytest.mark.slow
 def test_checkpoint_keys(trained, log_dir):
     """A checkpoint contains the global variables only."""
     saved = load_checkpoint_vars(os.path.join(log_dir, "model-4"))

@@ -107,6 +107,7 @@ def test_table(proof, tmp_path):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "dtype"),
     [({}, tf.float32), ({"precision": "mixed_float16"}, tf.float16), ({"xla": True}, tf.float32)],

@@ -227,6 +227,7 @@ def assert_same(expected, actual, tolerance=1e-5):
         np.testing.assert_allclose(actual[name] / scale, values / scale, atol=tolerance, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("trainer", "optimizer"), CASES)
 def test_weights_equal_those_of_the_joint_batch(trainer, optimizer):
     """After 20 steps, K towers have the weights and slots of one tower with K times the batch."""

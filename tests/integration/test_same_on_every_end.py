@@ -31,6 +31,7 @@ def test_same_names(tmp_path):
     assert expected == train(str(tmp_path / "log"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ENDS)
 def test_checkpoint_of_every_end(end):
     """A checkpoint from any TensorFlow gives the outputs that the TensorFlow that wrote it computed, to 1e-5."""

@@ -43,6 +43,7 @@ class TestBatchMoments:
 class TestPenaltyOnGradients:
     """WGAN-GP on normalization layers."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("layer", "shape"), [(BatchNorm, [4, 3]), (LayerNorm, [4, 3]), (InstanceNorm, [2, 3, 2, 2])]
     )

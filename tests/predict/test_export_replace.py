@@ -63,6 +63,7 @@ class TestDestination:
         assert sorted(["m", *others]) == sorted(path.name for path in tmp_path.iterdir())
         assert ["mine", "mine"] == [(tmp_path / name / "notes").read_text() for name in others]
 
+    @pytest.mark.slow
     def test_killed_between_the_renames(self, tmp_path, monkeypatch):
         """A SavedModel that is being replaced exists at every moment, also if the process is killed."""
         complete = []

@@ -23,6 +23,7 @@ HINT = "let it compute on the CPU: tensorpack-lite run --pretend-gpu train.py"
 class TestHint:
     """A script that requires a GPU, on a machine without one."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("line", ["assert num_gpu > 0", "raise RuntimeError('no GPU')"])
     def test_errors_about_gpus(self, write, tmp_path, line):
         """An error whose line or message mentions GPUs ends with a hint."""
@@ -74,6 +75,7 @@ class TestPretendGPU:
         write("train.py", "import os; print(os.environ['TENSORPACK_LITE_PRETEND_GPU'])")
         assert "1\n" == run("--pretend-gpu", "train.py", cwd=tmp_path).stdout
 
+    @pytest.mark.slow
     def test_negative_number(self, write, tmp_path):
         """A negative number is an error."""
         write("train.py", "")
@@ -107,6 +109,7 @@ class TestPackages:
             for cached in (sitecustomize.is_library_file, sitecustomize._tf1_packages):
                 cached.cache_clear()
 
+    @pytest.mark.slow
     def test_missing_package(self, write, tmp_path):
         """A package that is not installed is an error."""
         write("train.py", "")

@@ -27,6 +27,7 @@ class TestAsInPlainPython:
         print(json.dumps([sys.argv, sys.path[0], __name__, __file__, __spec__ is None, helper.__file__]))
         """
 
+    @pytest.mark.slow
     def test_arguments_and_folder(self, write, tmp_path):
         """`sys.argv`, `sys.path`, `__main__` and the modules in the script's directory are those of plain Python."""
         write("project/train.py", self.SCRIPT)
@@ -36,6 +37,7 @@ class TestAsInPlainPython:
         assert expected.stdout
         assert expected.stdout == run(*options, cwd=tmp_path).stdout
 
+    @pytest.mark.slow
     def test_module(self, write, tmp_path):
         """`-m` runs a module as Python does."""
         write("project/__init__.py", "")
@@ -44,6 +46,7 @@ class TestAsInPlainPython:
         assert "project.train" in expected.stdout
         assert expected.stdout == run("-m", "project.train", "--lr", "1", cwd=tmp_path).stdout
 
+    @pytest.mark.slow
     def test_traceback(self, write, tmp_path):
         """The traceback of an error is the same, also through imports and for chained errors."""
         write("train.py", "import helper\n")
@@ -63,6 +66,7 @@ class TestAsInPlainPython:
         assert expected.stderr == without_first_line(actual.stderr)
         assert actual.returncode == 1
 
+    @pytest.mark.slow
     def test_handled_errors_and_warnings(self, write, tmp_path):
         """Tracebacks that a script or a thread prints, and warnings about the importing line, show no other lines either."""
         write("helper.py", "import warnings\nwarnings.warn('old', stacklevel=2)\n")
@@ -114,6 +118,7 @@ class TestAsInPlainPython:
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 7
 
+    @pytest.mark.slow
     def test_other_sitecustomize(self, write, tmp_path):
         """The `sitecustomize` that Python would have imported is still imported."""
         write("mine/sitecustomize.py", "import sys; sys.mine = True")
@@ -139,6 +144,7 @@ class TestAsInPlainPython:
         )
         assert output == "['-', '--gpu', '0']\n"
 
+    @pytest.mark.slow
     def test_interrupt(self, write, tmp_path):
         """SIGINT ends the script with KeyboardInterrupt and the exit code of plain Python."""
         script = [
@@ -184,6 +190,7 @@ class TestAsInPlainPython:
         assert cli.main(["run"]) == 2
         assert "expected a script" in capsys.readouterr().err
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("flag", ["-E", "-I"])
     def test_ignored_environment(self, write, tmp_path, flag):
         """Python that ignores PYTHONPATH cannot run a script, and the error names the reason."""
@@ -197,6 +204,7 @@ class TestAsInPlainPython:
 class TestTensorpack:
     """`tensorpack` is tensorpack_lite."""
 
+    @pytest.mark.slow
     def test_same_modules(self, write, tmp_path):
         """Its modules are the same objects, their specs are unchanged, and TensorFlow is not imported for data."""
         write(
@@ -218,6 +226,7 @@ class TestTensorpack:
         result = run("train.py", cwd=tmp_path)
         assert (result.stdout, result.returncode) == ("done\n", 0), result.stderr
 
+    @pytest.mark.slow
     def test_a_copy_beside_the_script(self, write, tmp_path):
         """A copy of tensorpack in the script's folder is not used, and the first line warns about it."""
         write("tensorpack/__init__.py", "raise ImportError('the old one')")
@@ -267,6 +276,7 @@ class TestTensorpack:
         assert "tensorpack_lite" in run("-m", "tensorpack", "--version", cwd=tmp_path).stdout
         assert "No module named tensorpack.nothing" in run("-m", "tensorpack.nothing", cwd=tmp_path).stderr
 
+    @pytest.mark.slow
     def test_missing_module(self, write, tmp_path):
         """The error for a module that does not exist names it as the script does."""
         write("train.py", "import tensorpack.nothing")

@@ -209,6 +209,7 @@ class TestEntropy:
         assert found[0] != found[1]
         assert all(0 <= entropy < 1 << 63 for entropy in found)
 
+    @pytest.mark.slow
     def test_graph_seed(self):
         """The seed of the graph is its entropy, also if it is set after make_exact; a saved entropy wins over a seed."""
         first, same = (values(DRAWS["uniform"], [0], entropy=None, seed=9) for _ in range(2))
@@ -420,6 +421,7 @@ class TestFind:
         queue = tf.RandomShuffleQueue(10, 2, [tf.float32], name="queue")
         assert ["queue"] == random.find_stateful_random_ops(queue.dequeue())
 
+    @pytest.mark.slow
     @pytest.mark.skipif(TF_VERSION < (2, 0), reason="tf.function in a graph is TensorFlow 2's")
     def test_functions(self):
         """Operations inside nested functions have the names of the calls as prefix."""

@@ -27,6 +27,7 @@ def waits(update) -> list:
     return [op.name for op in update.control_inputs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", OPTIMIZERS)
 def test_it_is_the_old_value(sess, make):
     """The old value is read in each of many steps, even though the gradient of a linear cost does not read the variable."""

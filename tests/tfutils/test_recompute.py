@@ -48,6 +48,7 @@ def deep_block(x):
     return FullyConnected("fc1", Dropout(x, rate=0.5), 64, activation=tf.tanh)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exact", [False, True])
 def test_gradients_with_dropout_and_batch_norm(sess, exact):
     """The gradients equal those of the block's own operations, with the same mask; each run draws another one."""
@@ -171,6 +172,7 @@ def test_tape(sess):
         np.testing.assert_allclose(left, right, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_control_flow_around(sess):
     """A block inside a condition or a loop has the right gradients."""
     x = data(3)
@@ -186,6 +188,7 @@ def test_control_flow_around(sess):
     np.testing.assert_allclose(*sess.run([build(lambda block: block), build(recompute_grad)]), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_towers_with_joint_statistics(sess):
     """Blocks with `sync_statistics` have the gradients of the same towers without recomputation."""
 

@@ -119,6 +119,7 @@ class TestGradient:
         expected = tf.gradients(self.expected(w, total), w)[0]
         np.testing.assert_allclose(*sess.run([expected, tf.add_n(grads) / total]), rtol=1e-12)
 
+    @pytest.mark.slow
     def test_of_the_mean_cost_after_all_towers(self, sess):
         """One call of tf.gradients on the costs of all towers, as in trainers of GANs, gives the same gradient."""
         w = tf.constant([0.3, -0.7], tf.float64)
@@ -134,6 +135,7 @@ class TestGradient:
             got = tf.gradients(cost, w)[0]
             np.testing.assert_allclose(*sess.run([tf.gradients(expected, w)[0], got]), rtol=1e-12)
 
+    @pytest.mark.slow
     def test_twice_in_a_tower(self, sess):
         """If each tower computes gradients twice, the first calls are combined, and the second calls are combined."""
         w = tf.constant([0.3, -0.7], tf.float64)
@@ -149,6 +151,7 @@ class TestGradient:
             got = tf.add_n([pair[nth] for pair in grads]) / 3
             np.testing.assert_allclose(*sess.run([factor * expected, got]), rtol=1e-12)
 
+    @pytest.mark.slow
     def test_second_derivative(self, sess):
         """Second derivatives are correct, as for the gradient penalty of WGAN-GP."""
         w = tf.constant([0.3, -0.7], tf.float64)
@@ -261,6 +264,7 @@ class TestRanks:
 
     RANKS = TowerRanks(2, lambda tensor: tf.stop_gradient(tensor / 2))
 
+    @pytest.mark.slow
     def test_mean_and_gradients(self, sess):
         """The gradient is the mean of the gradients, and so is the second derivative."""
         with TrainTowerContext("", ranks=self.RANKS):

@@ -155,6 +155,7 @@ class TestAutoResume:
         assert all(f"{log_dir} on {socket.gethostname()} has no checkpoint" in line for line in told)
         assert all(line.endswith("See docs/clusters.md.") for line in told)
 
+    @pytest.mark.slow
     def test_resumes(self, log_dir):
         """The next training starts after the last epoch, restores the last checkpoint, and continues stats.json."""
         self.train(self.config())
@@ -174,6 +175,7 @@ class TestAutoResume:
         self.train(self.config(TrainConfig))
         assert 2 == len([name for name in os.listdir(log_dir) if name.startswith("stats.json")])
 
+    @pytest.mark.slow
     def test_users_values_win_when_asked(self, log_dir):
         """With always_resume=False, the given session_init and starting_epoch are used."""
         self.train(self.config())
@@ -183,6 +185,7 @@ class TestAutoResume:
         assert 3 == config.starting_epoch
         assert 7 == self.config(always_resume=False, starting_epoch=7).starting_epoch
 
+    @pytest.mark.slow
     def test_statistics_without_a_checkpoint(self, log_dir):
         """Without a checkpoint, training starts with epoch 1, and the old stats.json is renamed."""
         self.train(self.config())

@@ -109,6 +109,7 @@ def epochs_of(calls, moment="trigger_epoch"):
 
 
 class TestAnEndedEpoch:
+    @pytest.mark.slow
     @pytest.mark.parametrize("asynchronous", [False, True])
     def test_with_a_larger_max_epoch(self, log_dir, asynchronous):
         """A training that has ended continues with the next epoch: no callback is called for the last one again."""
@@ -122,6 +123,7 @@ class TestAnEndedEpoch:
                 (row["epoch_num"], row["global_step"]) for row in json.load(file)
             ]
 
+    @pytest.mark.slow
     def test_with_the_same_max_epoch(self, log_dir):
         """A training that has ended calls nothing when it is started again."""
         calls = []
@@ -129,6 +131,7 @@ class TestAnEndedEpoch:
             train([ModelSaver(), Validate(calls)])
         assert [1, 2] == epochs_of(calls)
 
+    @pytest.mark.slow
     def test_with_other_callbacks(self, log_dir, log_lines):
         """If the callbacks have changed since, nothing is skipped, because nothing is due."""
         calls = []
@@ -137,6 +140,7 @@ class TestAnEndedEpoch:
         assert [1, 2, 3] == epochs_of(calls)
         assert not any("are skipped" in line for line in log_lines)
 
+    @pytest.mark.slow
     def test_monitors_are_not_called_again(self, log_dir):
         """Monitors are not called for the ended epoch either, also if the callbacks have changed."""
 
@@ -152,6 +156,7 @@ class TestAnEndedEpoch:
         train([ModelSaver(), Change()], epochs=3, monitors=[Epochs()])
         assert [1, 2, 3] == seen
 
+    @pytest.mark.slow
     def test_another_steps_per_epoch(self, log_dir):
         """With other epochs, training continues after the same number of steps."""
         calls = []
@@ -160,6 +165,7 @@ class TestAnEndedEpoch:
         assert 12 == trainer.global_step
         assert [1, 2, 2, 3] == epochs_of(calls)
 
+    @pytest.mark.slow
     def test_killed_in_the_next_epoch(self, log_dir):
         """A training that is killed in a later epoch begins with the epoch after the checkpoint."""
         calls = []
@@ -168,6 +174,7 @@ class TestAnEndedEpoch:
         assert [1, 2] == epochs_of(calls)
         assert [1, 2, 2] == epochs_of(calls, "before_epoch")
 
+    @pytest.mark.slow
     def test_killed_inside_the_epoch(self, log_dir):
         """An epoch that was interrupted between the checkpoint and its end is continued: callbacks behind the saver are called."""
         calls = []
@@ -296,6 +303,7 @@ class TestState:
             run(CountingTrainer(), [ModelSaver(), change])
         assert [] == files()
 
+    @pytest.mark.slow
     def test_another_saver(self, log_dir, tmp_path):
         """Only the saver from whose directory training resumes ends the interrupted epoch: others saved other values."""
         other = str(tmp_path / "other")
@@ -350,6 +358,7 @@ class TestFiles:
         train([ModelSaver(), Validate(calls)])
         assert [1, 2, 2, 2] == epochs_of(calls)
 
+    @pytest.mark.slow
     def test_damaged(self, log_dir, log_lines):
         """A damaged file is ignored with a warning: the checkpoint itself is complete."""
         calls = []
@@ -370,6 +379,7 @@ class TestFiles:
         assert [1, 2, 2, 3] == epochs_of(calls)
         assert [1, 2, 3] == epochs_of(calls, "trigger_epoch")[:1] + epochs_of(calls)[2:]
 
+    @pytest.mark.slow
     def test_killed_while_it_is_written(self, log_dir, monkeypatch):
         """A training that is killed while the file is written continues the epoch; the next start removes what is left."""
         calls = []

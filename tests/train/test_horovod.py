@@ -74,6 +74,7 @@ class SeesW(Callback):
 
 
 class TestConstructing:
+    @pytest.mark.slow
     def test_alone(self, use):
         """Without a launcher it is rank 0 of one, and trains as SimpleTrainer does."""
         hvd = use()
@@ -106,6 +107,7 @@ class TestConstructing:
             with pytest.raises(ImportError, match="Run: python -m tensorpack_lite.contrib.install_horovod"):
                 HorovodTrainer()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("given", "used"), [("fp16", "fp16 of Horovod"), (bytes, bytes)])
     def test_compression(self, use, given, used):
         """The compression is a name, or a member of `hvd.Compression`."""
@@ -195,6 +197,7 @@ class TestBroadcast:
 
 
 class TestRanksThatAreNotTheChief:
+    @pytest.mark.slow
     def test_what_they_leave_out(self, use):
         """Other ranks ignore session_init and chief-only callbacks. Only the debug log says so."""
         use(2, 1)

@@ -53,6 +53,7 @@ def draw(part, rank):
         return [random.random(), float(np.random.rand()), float(created.rand()), float(session.run(number))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 3), (3, 2), (4, 1)])
 def test_random_numbers_of_another_number_of_ranks(before, after):
     """All generators are new, differ between ranks and kinds, and are the same if the same checkpoint is resumed again."""

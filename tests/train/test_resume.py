@@ -157,6 +157,7 @@ class TestEveryPoint:
         found = train(self.SAVERS[saver])
         assert wanted == (found.tallies, rows(), x_of_latest())
 
+    @pytest.mark.slow
     def test_inside_an_epoch(self, log_dir, log_lines):
         """A checkpoint saved inside an epoch resumes after that step, with the callbacks that follow the saver."""
         saver = self.SAVERS["every 3 steps"]
@@ -168,6 +169,7 @@ class TestEveryPoint:
             note for note in trainer.tallies[1] if note[0] == "step"
         ]
 
+    @pytest.mark.slow
     def test_two_runs_a_step(self, tmp_path):
         """If a step runs the session several times, the epoch follows from the number of steps, not from `global_step`."""
         make, saver = (lambda: CountingTrainer(runs_per_step=2)), self.SAVERS["every 3 steps"]
@@ -181,6 +183,7 @@ class TestEveryPoint:
 
 
 class TestStartedAgain:
+    @pytest.mark.slow
     def test_with_a_larger_max_epoch(self, tmp_path):
         """A finished training continues with a larger max_epoch as if it had not stopped."""
         start_over(tmp_path, "whole")
@@ -189,6 +192,7 @@ class TestStartedAgain:
         train(epochs=2)
         assert wanted == (train(epochs=4).tallies, rows())
 
+    @pytest.mark.slow
     def test_with_the_same_max_epoch(self, log_dir, log_lines):
         """A finished training that is started again runs no step, leaves the rows unchanged, and says so."""
         train()
@@ -211,6 +215,7 @@ class TestStartedAgain:
         train()
         assert [4, 8, 12] == [row["global_step"] for row in rows() if "last" in row]
 
+    @pytest.mark.slow
     def test_saved_again_before_training(self, log_dir):
         """A checkpoint that a resumed training saves in `before_train` keeps the callbacks that were still due."""
 
@@ -223,6 +228,7 @@ class TestStartedAgain:
         train(saver)
         assert [5, 10, 15] == [row["last"] for row in rows() if "last" in row]
 
+    @pytest.mark.slow
     def test_saved_before_the_first_step(self, log_dir):
         """A checkpoint of step 0 resumes at the first step."""
 
@@ -245,6 +251,7 @@ class TestStartedAgain:
 
 
 class TestChanges:
+    @pytest.mark.slow
     def test_steps_per_epoch(self, log_dir, log_lines):
         """With another steps_per_epoch, training continues after the same number of steps, and logs a warning."""
         train(steps=4, epochs=3)
@@ -281,6 +288,7 @@ class TestChanges:
 
 
 class TestRows:
+    @pytest.mark.slow
     def test_later_rows_are_cut_off(self, log_dir, log_lines):
         """Rows written after the checkpoint are cut off, pending scalars are restored, and a copy of the first file is kept."""
         saver = TestEveryPoint.SAVERS["every second epoch"]
@@ -296,6 +304,7 @@ class TestRows:
         with open(os.path.join(log_dir, "stats.json.before-resume")) as file:
             assert before == json.load(file)
 
+    @pytest.mark.slow
     def test_a_damaged_file(self, log_dir, log_lines):
         """A damaged stats.json does not change the epoch; the file is kept, and a warning names it."""
         train(epochs=2)
@@ -356,6 +365,7 @@ class TestEarlierVersions:
 
 
 class TestArguments:
+    @pytest.mark.slow
     def test_another_starting_epoch_wins(self, log_dir, log_lines):
         """With always_resume=False, a given starting_epoch is used together with the checkpoint's variables."""
         train(kill=lambda note: note == ("last", "epoch", 2, 3, 8))
@@ -376,6 +386,7 @@ class TestArguments:
         chain = ChainInit([found, DictRestore({})])
         assert found.checkpoint_state is chain.checkpoint_state is not None
 
+    @pytest.mark.slow
     def test_a_missing_checkpoint(self, log_dir, log_lines):
         """If the latest checkpoint listed does not exist, the one before it is used."""
         train(saver=ModelSaver)
@@ -437,6 +448,7 @@ class TestRandomStreams:
         logger.set_logger_dir(str(tmp_path / "copy"), action="k")
         assert resumed == self.run(max_epoch=2)
 
+    @pytest.mark.slow
     def test_without_a_checkpoint_nothing_changes(self, log_dir, tmp_path):
         """A training without a checkpoint uses its seeds unchanged."""
         first = self.run(max_epoch=1)

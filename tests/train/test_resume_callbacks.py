@@ -428,6 +428,7 @@ class TestOneEffect:
         ]
         assert [6] == starts
 
+    @pytest.mark.slow
     def test_mlflow(self, log_dir, log_lines, monkeypatch):
         """MLflowMonitor continues the run of the checkpoint."""
         mlflow = FakeMlflow()
@@ -452,6 +453,7 @@ class TestOneEffect:
         assert "id" not in first
         assert ("w1", "allow") == (second["id"], second["resume"])
 
+    @pytest.mark.slow
     def test_names_of_states(self, log_dir):
         """A setter that is added before another one does not take its state."""
         make = set_attribute(
@@ -467,6 +469,7 @@ class TestOneEffect:
 
 
 class TestRunOpWithoutExact:
+    @pytest.mark.slow
     def test_run_before(self, log_dir):
         """Without exact, an operation runs before each training, as it always has."""
         make = set_variable("runs", lambda name: add_one(name, run_as_trigger=False))

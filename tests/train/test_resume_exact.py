@@ -201,6 +201,7 @@ class TestStartedAgain:
         train(At(7, stop))
         assert wanted == train(At(0, stop))
 
+    @pytest.mark.slow
     def test_with_a_larger_max_epoch(self, wanted):
         """A training that has finished continues with a larger max_epoch as if it had not ended."""
         train(epochs=1)

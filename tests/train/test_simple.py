@@ -37,6 +37,7 @@ class TestSimpleTrainer:
         """Four steps, each halving the distance to 3, give the same result with every input source."""
         assert 3 - 3 / 16 == train(SimpleTrainer(), data=source(threes()))
 
+    @pytest.mark.slow
     def test_names(self):
         """Variables and tensors have no prefix."""
         trainer = SimpleTrainer()
@@ -69,10 +70,12 @@ class TestCost:
         assert [2, 4] == [step for step, _ in history["my_loss"]]
         assert pytest.approx((9 * 0.95 + 2.25) / 1.95, rel=1e-4) == history["my_loss"][0][1]
 
+    @pytest.mark.slow
     def test_under_total_cost_if_tensorflow_chose_the_name(self):
         """A cost whose name was not given, for instance "Mean", is reported as `total_cost`."""
         assert ["total_cost"] == list(self.history(lambda w, x: tf.reduce_mean((w - x) ** 2)))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "make_cost",
         [
@@ -84,6 +87,7 @@ class TestCost:
         """A quotient, and a result of `tf.losses`, are reported as `total_cost`, too."""
         assert ["total_cost"] == list(self.history(make_cost))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "summarize", [summary.add_moving_summary, lambda x: tf.summary.scalar("total-summary", x)]
     )
@@ -97,6 +101,7 @@ class TestCost:
 
         assert ["total"] == list(self.history(build_graph))
 
+    @pytest.mark.slow
     def test_the_progress_bar_shows_it(self, monkeypatch, log_lines):
         """ProgressBar() shows the cost of the last step."""
         monkeypatch.setenv("TENSORPACK_PROGRESS_REFRESH", "0")
@@ -106,12 +111,14 @@ class TestCost:
 
 
 class TestNoOpTrainer:
+    @pytest.mark.slow
     def test_reports_no_cost(self):
         """Its cost is not evaluated by default, since each step would take a datapoint."""
         trainer = NoOpTrainer()
         train(trainer, dataflow=threes())
         assert trainer.cost is None
 
+    @pytest.mark.slow
     def test_trains_nothing(self):
         """Steps run callbacks and are counted, and no variable changes."""
         trainer = NoOpTrainer()
@@ -120,6 +127,7 @@ class TestNoOpTrainer:
 
 
 class TestQueueInputTrainer:
+    @pytest.mark.slow
     def test_warns_and_trains(self):
         """QueueInputTrainer trains as SimpleTrainer does, with a warning."""
         with mock.patch.object(logger, "warning") as log:

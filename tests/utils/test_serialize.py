@@ -165,6 +165,7 @@ class TestMsgpack:
 
         assert [1, 0, 0] == array.tolist()
 
+    @pytest.mark.slow
     def test_large_arrays(self):
         """Arrays of more than 32 MiB, the limit of msgpack 0.5, are read."""
         assert (40 << 20,) == self.again([np.zeros(40 << 20, "uint8")])[0].shape

@@ -199,6 +199,7 @@ class TestDelete:
         logger.set_logger_dir(str(tmp_path / "log"), "d")
         assert sorted(["log.log", *other]) == sorted(os.listdir(str(tmp_path / "log")))
 
+    @pytest.mark.slow
     def test_an_interrupted_deletion(self, tmp_path, monkeypatch):
         """After an interrupted deletion, the next one deletes the rest."""
         remove = os.remove

@@ -208,6 +208,7 @@ def test_an_incomplete_file(tmp_path, lock):
     lock.acquire(0)
 
 
+@pytest.mark.slow
 def test_several_processes_take_over_at_once(tmp_path, start):
     """If several processes take over a stale lock at the same time, exactly one gets it."""
     names = [f"{number:02d}" for number in range(40)]

@@ -27,6 +27,7 @@ def boundaries_of(folder, number=1000):
 
 
 class TestReading:
+    @pytest.mark.slow
     def test_images(self, folder):
         """Images are uint8 [321, 481, 3] in BGR order; the upright one is transposed."""
         images = [image for image, _ in BSDS500("train", str(folder), shuffle=False)]

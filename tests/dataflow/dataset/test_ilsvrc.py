@@ -181,6 +181,7 @@ class TestTinyImageNet:
         write_tiny_imagenet(tmp_path)
         return tmp_path
 
+    @pytest.mark.slow
     def test_val(self, tiny):
         """Datapoints are [uint8 (64, 64, 3) in BGR order, int], in the order of the annotations."""
         datapoints = list(iter(TinyImageNet(str(tiny), "val")))
@@ -189,15 +190,18 @@ class TestTinyImageNet:
             assert (np.uint8, (64, 64, 3), k) == (image.dtype, image.shape, label)
         assert 6 == len(datapoints)
 
+    @pytest.mark.slow
     def test_train(self, tiny):
         """Labels are the positions in wnids.txt."""
         train = TinyImageNet(str(tiny), "train", shuffle=False)
         assert ([3, 3, 199], 3) == ([label for _, label in train], len(train))
 
+    @pytest.mark.slow
     def test_shuffle(self, tiny):
         """By default only the training split is shuffled."""
         assert [True, False] == [TinyImageNet(str(tiny), name).shuffle for name in ("train", "val")]
 
+    @pytest.mark.slow
     def test_other_names(self, tiny):
         """The name "test" raises ValueError, because its labels are not public."""
         with pytest.raises(
@@ -205,12 +209,14 @@ class TestTinyImageNet:
         ):
             TinyImageNet(str(tiny), "test")
 
+    @pytest.mark.slow
     def test_other_classes(self, tiny):
         """Other than 200 distinct classes raise ValueError."""
         (tiny / "wnids.txt").write_text("\n".join(WNIDS[:199] + WNIDS[:1]))
         with pytest.raises(ValueError, match="wnids.txt is invalid .expected 200 classes, got 199"):
             TinyImageNet(str(tiny), "val")
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("line", ["val_0.JPEG\tn99999999\t0\t0\t1\t1", "val_0.JPEG", ""])
     def test_other_annotations(self, tiny, line):
         """An invalid annotation raises ValueError, which names the line."""
@@ -228,12 +234,14 @@ class TestTinyImageNet:
         ):
             TinyImageNet(str(tmp_path), "val")
 
+    @pytest.mark.slow
     def test_a_class_without_a_folder(self, tiny):
         """A missing class folder raises ValueError."""
         (tiny / "train" / WNIDS[7] / "images").rmdir()
         with pytest.raises(ValueError, match=f"TinyImageNet: .*{WNIDS[7]}/images does not exist"):
             TinyImageNet(str(tiny), "train")
 
+    @pytest.mark.slow
     def test_gray_images(self, tiny):
         """Images stored with one channel are returned with three."""
         write_image(tiny / "val" / "images" / "val_0.JPEG", np.full((64, 64), 77, np.uint8))

@@ -176,6 +176,7 @@ def not_ok(report):
 
 
 class TestHealthy:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "build",
         [
@@ -193,6 +194,7 @@ class TestHealthy:
         assert [] == report.broken
         assert report.speed.per_second > 0
 
+    @pytest.mark.slow
     @patiently
     def test_the_texts(self):
         """The texts name the numbers of the pipeline."""
@@ -297,6 +299,7 @@ class TestBroken:
 
 
 class TestWarnings:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("build", "check", "text"),
         [

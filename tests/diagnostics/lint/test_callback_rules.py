@@ -29,6 +29,7 @@ def set_rate() -> ScheduledHyperParamSetter:
     return ScheduledHyperParamSetter("learning_rate", [(1, 0.1), (5, 0.01)])
 
 
+@pytest.mark.slow
 def test_rate_that_the_optimizer_does_not_read():
     """A remark names the variable if the optimizer got a number instead."""
     (remark,) = lint(regression, [set_rate()], reads_rate=False)
@@ -65,6 +66,7 @@ def test_saver_before_model_saver(log_dir):
     assert [] == lint_again([validation(), ModelSaver(), MinSaver("validation_cost")])
 
 
+@pytest.mark.slow
 def test_saver_before_its_statistic(log_dir):
     """A saver of the best model must come after the runner that reports its statistic, also inside a proxy."""
     saver = PeriodicTrigger(TopKSaver("validation_cost"), every_k_epochs=1)

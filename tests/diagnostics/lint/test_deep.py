@@ -146,6 +146,7 @@ def test_several_towers(log_lines):
     assert [] == remarks(log_lines)
 
 
+@pytest.mark.slow
 def test_mixed_samples(log_lines):
     """A wrong reshape that mixes samples has a remark with the line of the loss; batch normalization has none."""
     train(with_batch_norm)
@@ -156,6 +157,7 @@ def test_mixed_samples(log_lines):
     assert marked_line(cross_entropy) in line
 
 
+@pytest.mark.slow
 def test_an_input_without_batch_axis(log_lines):
     """An input that is a scalar stays as it is when the first sample is replaced, so samples that are mixed have a remark."""
     train(
@@ -167,6 +169,7 @@ def test_an_input_without_batch_axis(log_lines):
     assert "the losses of the other samples change when the first one is replaced." in line
 
 
+@pytest.mark.slow
 def test_a_batch_that_cannot_be_learnt(log_lines):
     """A model that hardly sees its input has a remark with the cross entropy before and after."""
     train(ignores_pixels)
@@ -174,6 +177,7 @@ def test_a_batch_that_cannot_be_learnt(log_lines):
     assert f"the cross entropy is 2.3 before and 2.3 after {NUM_STEPS} steps." in line
 
 
+@pytest.mark.slow
 def test_a_variable_that_does_not_change(log_lines):
     """A variable behind a dead activation has a remark with the line that created it."""
     train(dead)
@@ -182,6 +186,7 @@ def test_a_variable_that_does_not_change(log_lines):
     assert marked_line(dead, "# dead") in line
 
 
+@pytest.mark.slow
 def test_settings(log_lines):
     """The rule can be left out. Without a batch that Python has read, one line in the log explains it."""
     train(ignores_pixels, lint_ignore=["T02"])

@@ -35,6 +35,7 @@ def test_method_of_keras():
     assert remark.place.endswith(marked_line(Mine))
 
 
+@pytest.mark.slow
 def test_misspelt_moment_of_a_base_class():
     """A method with almost the name of a moment has a remark, also in a base class of the user."""
 
@@ -86,6 +87,7 @@ def test_method_that_the_callback_calls():
     assert [] == remarks(Mine())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line", ["callback.on_train_end()", "getattr(callback, 'on_train_end')()", "on_train_end ("]
 )

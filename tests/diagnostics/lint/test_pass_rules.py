@@ -36,6 +36,7 @@ def find(source, steps, num_towers=1):
         return list(length_of_epoch(ExaminedTraining(trainer, JustCurrentSession(), steps)))
 
 
+@pytest.mark.slow
 def test_as_many_steps_as_datapoints():
     """With two towers and as many steps as datapoints, an epoch is two passes; with half of them, it is one."""
     (remark,) = find(QueueInput(BatchData(samples(), 4)), 10, num_towers=2)
@@ -48,6 +49,7 @@ def test_as_many_steps_as_datapoints():
     assert [] == find(QueueInput(BatchData(samples(), 4)), 10)
 
 
+@pytest.mark.slow
 def test_as_many_steps_as_samples():
     """If an epoch has as many steps as there are samples, a remark names the right number of steps."""
     (remark,) = find(QueueInput(BatchData(samples(), 4)), 40)
@@ -57,11 +59,13 @@ def test_as_many_steps_as_samples():
         assert [] == find(QueueInput(BatchData(samples(), 4)), steps)
 
 
+@pytest.mark.slow
 def test_batch_of_one_sample():
     """With batches of one sample, the steps are the samples."""
     assert [] == find(QueueInput(BatchData(samples(), 1)), 40)
 
 
+@pytest.mark.slow
 def test_large_buffer():
     """A shuffle buffer has a remark if it is twice as large as the data."""
 

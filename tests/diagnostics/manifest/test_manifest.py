@@ -244,6 +244,7 @@ class TestExisting:
         assert "finished" == read(log_dir)["exit"]["outcome"]
         assert any("cannot be read as the manifest" in line for line in log_lines)
 
+    @pytest.mark.slow
     def test_resumed(self, log_dir, monkeypatch):
         """A resumed training keeps what is true of the first start, and adds a resumption with what has changed."""
         monkeypatch.setattr(sys, "argv", ["train.py", "first"])

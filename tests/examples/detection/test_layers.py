@@ -209,6 +209,7 @@ class TestRoIs:
 
         np.testing.assert_allclose([3, 2, 3], evaluated(pool, boxes, np.int32([0, 0, 0]))[:, 1, 1, 0])
 
+    @pytest.mark.slow
     def test_sampled_rois(self, load, config):
         """Positive RoIs are the first ones; a missing RoI has the weight 0; padding is never chosen."""
         proposals = np.float32([[[0, 0, 10, 10], [50, 50, 70, 70], [0, 0, 0, 0]]])

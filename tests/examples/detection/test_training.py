@@ -71,6 +71,7 @@ class TestModel:
         half = [0.5 * (1 + np.cos(np.pi * k / 100)) for k in (0, 4, 50, 100)]
         np.testing.assert_allclose(2 * np.array([0.1, 0.5, 1, 1]) * half, rates, atol=1e-6)
 
+    @pytest.mark.slow
     def test_pretrained_backbone(self, load, config, tmp_path):
         """The variables of an ImageNet model of tensorpack get their values; its first layer expects BGR images."""
         config = config._replace(norm="frozen", levels=(2, 3, 4, 5), width=8, depth=10)
