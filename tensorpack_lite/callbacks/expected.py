@@ -8,15 +8,12 @@ Out: a callback that may still report it, because it has not been called yet, or
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import Any, Iterable, Iterator, Sequence
+from typing import Iterable, Iterator, Sequence
 
 from ..loop.callback import Callback
 from ..loop.callback_factory import CallbackFactory
 from ..loop.group import Callbacks, innermost
-from ..tfutils.common import get_op_tensor_name
 from .best_saver import MinSaver
-from .inference import BinaryClassificationStats, ClassificationError, ScalarStats
-from .inference_runner import InferenceRunnerBase
 from .saver import ModelSaver
 from .trigger import EnableCallbackIf, PeriodicTrigger
 
@@ -83,20 +80,9 @@ def find_reporter_behind(callbacks: Sequence[Callback], reader: Callback, name: 
     return found[1] if len(found) > 1 and found[0] is reader else None
 
 
-def _reported_by(callback: Any) -> set[str]:
-    infs = callback.infs if isinstance(callback, InferenceRunnerBase) else []
-    return {name for inf in infs for name in _results(inf)}
-
-
-def _results(inf: Any) -> list[str]:
-    if type(inf) is ScalarStats:
-        labels = [get_op_tensor_name(name)[0] for name in inf.names]
-        return [f"{inf.prefix}_{label}" if inf.prefix else label for label in labels]
-    if type(inf) is ClassificationError:
-        return [inf.summary_name]
-    if type(inf) is BinaryClassificationStats:
-        return [f"{inf.prefix}_precision", f"{inf.prefix}_recall"]
-    return []
+def _reported_by(callback: Callback) -> Sequence[str]:
+    """Return the names that a callback is known to report: the attribute `reported_names` of inference runners."""
+    return getattr(callback, "reported_names", ())
 
 
 def _flatten(callbacks: Iterable[Callback]) -> Iterator[Callback]:

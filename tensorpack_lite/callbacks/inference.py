@@ -32,6 +32,11 @@ class Inferencer(Callback):
 
     _num_fetched = 0  # datapoints of the round
 
+    @property
+    def reported_names(self) -> list[str]:
+        """The names of the numbers that `_after_inference` returns, if they are known before; otherwise empty."""
+        return []
+
     def get_fetches(self) -> list[str]:
         """Return the names of the tensors to evaluate, each with `:0`."""
         return [get_op_tensor_name(name)[1] for name in self._get_fetches()]
@@ -113,6 +118,12 @@ class ScalarStats(Inferencer):
         self._sums = np.zeros(len(self.names))
         self._num_datapoints = 0
 
+    @property
+    def reported_names(self) -> list[str]:
+        """The names of the means."""
+        labels = [get_op_tensor_name(name)[0] for name in self.names]
+        return [f"{self.prefix}_{label}" if self.prefix else label for label in labels]
+
     def _before_inference(self) -> None:
         self._sums = np.zeros(len(self.names))
         self._num_datapoints = 0
@@ -130,10 +141,7 @@ class ScalarStats(Inferencer):
         self._num_datapoints += 1
 
     def _after_inference(self) -> dict[str, Any]:
-        labels = [get_op_tensor_name(name)[0] for name in self.names]
-        if self.prefix:
-            labels = [f"{self.prefix}_{label}" for label in labels]
-        return dict(zip(labels, self._sums / self._num_datapoints))
+        return dict(zip(self.reported_names, self._sums / self._num_datapoints))
 
 
 class ClassificationError(Inferencer):
@@ -181,6 +189,11 @@ class ClassificationError(Inferencer):
     def _is_empty(self) -> bool:
         return self.err_stat.total == 0
 
+    @property
+    def reported_names(self) -> list[str]:
+        """The name of the error."""
+        return [self.summary_name]
+
     def _after_inference(self) -> dict[str, Any]:
         return {self.summary_name: self.err_stat.ratio}
 
@@ -217,5 +230,10 @@ class BinaryClassificationStats(Inferencer):
     def _is_empty(self) -> bool:
         return self.stat.nr_pos + self.stat.nr_neg == 0
 
+    @property
+    def reported_names(self) -> list[str]:
+        """The names of precision and recall."""
+        return [f"{self.prefix}_precision", f"{self.prefix}_recall"]
+
     def _after_inference(self) -> dict[str, Any]:
-        return {f"{self.prefix}_precision": self.stat.precision, f"{self.prefix}_recall": self.stat.recall}
+        return dict(zip(self.reported_names, (self.stat.precision, self.stat.recall)))

@@ -105,6 +105,11 @@ class InferenceRunnerBase(Callback):
             )
         self._extra_hooks.append(hook)
 
+    @property
+    def reported_names(self) -> list[str]:
+        """The names of the numbers that the inferencers report, as far as they are known before."""
+        return [name for inf in self.infs for name in inf.reported_names]
+
     def state_dict(self) -> dict[str, Any] | None:
         """Return the states of the inferencers; None if they have none."""
         return Callbacks(self.infs).state_dict() or None
