@@ -33,14 +33,14 @@ CLUSTERS = {"clusters"}
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark each proof, each training of the gallery and each test of clusters as full, and each full or static test as slow, so that `-m "not slow"` deselects all of them; likewise the rows of laws besides the first."""
-    laws = set()
+    """Mark each proof, each training of the gallery and each test of clusters as full, and each full or static test as slow, so that `-m "not slow"` deselects all of them; likewise the rows of laws and matrices besides the first."""
+    begun = set()
     for item in items:
-        if item.get_closest_marker("law"):
-            law = item.nodeid.partition("[")[0]
-            if law in laws:
-                item.add_marker("slow")
-            laws.add(law)
+        test, _, row = item.nodeid.partition("[")
+        for marker, others in (("law", "slow"), ("matrix", "nightly")):
+            if row and item.get_closest_marker(marker) and test in begun:
+                item.add_marker(others)
+        begun.add(test)
         if item.nodeid.split("/")[1] in ANY_TENSORFLOW:
             item.add_marker("any_tensorflow")
         if item.nodeid.split("/")[1] in EXAMPLES:
@@ -51,7 +51,9 @@ def pytest_collection_modifyitems(items):
             item.add_marker("cluster")
         if any(map(item.get_closest_marker, ("proof", "gallery", "cluster"))):
             item.add_marker("full")
-        if item.nodeid.split("/")[1] in STATIC or item.get_closest_marker("full"):
+        if item.nodeid.split("/")[1] in STATIC:
+            item.add_marker("static")
+        if any(map(item.get_closest_marker, ("static", "full", "matrix", "nightly"))):
             item.add_marker("slow")
 
 
