@@ -14,6 +14,7 @@ from .environment import collect_env_info
 
 __all__ = [
     "collect_env_info",
+    "find_fetch",
     "find_name",
     "get_default_sess_config",
     "get_global_step_value",
@@ -182,6 +183,20 @@ def get_op_or_tensor_by_name(name: str | Sequence[str]) -> Any:
     if not isinstance(name, str):
         return [get_op_or_tensor_by_name(n) for n in name]
     return value_of(find_name(tf.get_default_graph(), name))
+
+
+def find_fetch(graph: tf.Graph, name: str) -> tf.Tensor | tf.Operation:
+    """
+    Return what a name means as a fetch: the tensor, also without an index; or the operation if it has no value.
+
+    Raises:
+        KeyError: the name is not in the graph. The message lists the three most similar names.
+    """
+    element = find_name(graph, name)
+    if isinstance(element, tf.Operation) and element.outputs:
+        first = value_of(element.outputs[0])
+        return element if first.dtype.base_dtype in (tf.resource, tf.variant) else first
+    return value_of(element)
 
 
 def find_name(graph: tf.Graph, name: str) -> tf.Tensor | tf.Operation:
