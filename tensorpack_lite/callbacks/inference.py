@@ -194,7 +194,8 @@ class BinaryClassificationStats(Inferencer):
     Args:
         pred_tensor_name: name of the predictions, 0 or 1, of any shape.
         label_tensor_name: name of the labels, 0 or 1, of the same shape.
-        prefix: the results are reported as `<prefix>_precision` and `<prefix>_recall`.
+        prefix: the results are reported as `<prefix>_precision` and `<prefix>_recall`. The default, "val", is tensorpack's, so
+            monitors in its scripts find the names; other inferencers have "validation".
 
     Raises:
         ValueError: at a datapoint: the shapes differ, or a value is neither 0 nor 1.

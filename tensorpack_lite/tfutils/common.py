@@ -204,13 +204,17 @@ def find_name(graph: tf.Graph, name: str) -> tf.Tensor | tf.Operation:
     Return the operation or tensor with exactly the given name.
 
     Raises:
-        KeyError: the name is not in the graph. The message lists the three most similar names.
+        KeyError: the name is not in the graph. The message lists the three most similar names and, if none is a likely
+            spelling, says how to name a tensor.
     """
     try:
         return graph.as_graph_element(name)
     except (KeyError, ValueError) as error:
-        names = [op.name for op in graph.get_operations()]
-        nearest = difflib.get_close_matches(get_op_tensor_name(name)[0], names, n=3, cutoff=0.0)
-        raise KeyError(
-            f"'{name}' is not in the graph. The nearest names are: {', '.join(nearest) or 'none'}."
-        ) from error
+        names, wanted = [op.name for op in graph.get_operations()], get_op_tensor_name(name)[0]
+        nearest = difflib.get_close_matches(wanted, names, n=3, cutoff=0.0)
+        text = f"'{name}' is not in the graph. The nearest names are: {', '.join(nearest) or 'none'}."
+        last = wanted.split("/")[-1]
+        if not difflib.get_close_matches(last, {known.split("/")[-1] for known in names}, n=1):
+            # a variable of Python in build_graph, whose name TensorFlow does not know
+            text += f" To give a tensor of the model this name, write x = tf.identity(x, name='{last}') in the model."
+        raise KeyError(text) from error
