@@ -178,7 +178,8 @@ class ClassificationError(Inferencer):
                 "ClassificationError: expected a vector [N] with 1 for each wrong example, got "
                 f"'{self.wrong_tensor_name}' of shape {wrong.shape}."
             )
-        self.err_stat.feed(np.sum(wrong), len(wrong))
+        is_whole = wrong.dtype.kind in "biu"
+        self.err_stat.feed(np.sum(wrong if is_whole else wrong.astype("float64")), len(wrong))
 
     def _is_empty(self) -> bool:
         return self.err_stat.total == 0
