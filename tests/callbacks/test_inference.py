@@ -87,11 +87,11 @@ class TestClassificationError:
     )
     def test_large_counts(self, dtype):
         """Counts are exact in every dtype: 300 examples, of which 100 are wrong, in each of 200 batches."""
-        wrong = (np.arange(300) < 100).astype(dtype)
+        wrong = (np.arange(300) < 100).astype("float32").astype(dtype)
         error = ClassificationError()
         report(error, [[wrong]] * 200)
         error.on_fetches([np.array([2.0**24], "float32")])
-        error.on_fetches([np.array([1], dtype)])
+        error.on_fetches([np.ones(1, "float32").astype(dtype)])
         assert (2**24 + 20001, 60002) == (error.err_stat.count, error.err_stat.total)
 
 
