@@ -184,7 +184,8 @@ class ClassificationError(Inferencer):
                 "ClassificationError: expected a vector [N] with 1 for each wrong example, got "
                 f"'{self.wrong_tensor_name}' of shape {wrong.shape}."
             )
-        self.err_stat.feed(np.sum(wrong), len(wrong))
+        is_whole = wrong.dtype.kind in "biu"
+        self.err_stat.feed(np.sum(wrong if is_whole else wrong.astype("float64")), len(wrong))
 
     def _is_empty(self) -> bool:
         return self.err_stat.total == 0
@@ -205,7 +206,8 @@ class BinaryClassificationStats(Inferencer):
     Args:
         pred_tensor_name: name of the predictions, 0 or 1, of any shape.
         label_tensor_name: name of the labels, 0 or 1, of the same shape.
-        prefix: the results are reported as `<prefix>_precision` and `<prefix>_recall`.
+        prefix: the results are reported as `<prefix>_precision` and `<prefix>_recall`. The default, "val", is tensorpack's, so
+            monitors in its scripts find the names; other inferencers have "validation".
 
     Raises:
         ValueError: at a datapoint: the shapes differ, or a value is neither 0 nor 1.

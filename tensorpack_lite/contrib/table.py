@@ -8,7 +8,7 @@ Out: the first DataFlow of a pipeline.
 from __future__ import annotations
 
 import os
-from typing import Any, Sequence, Union
+from typing import Any, Hashable, Iterable, Sequence, Union
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ..utils.optional import load_optional
 
 __all__ = ["DataFromTable"]
 
-Columns = Sequence[Union[str, Sequence[str]]]
+Columns = Sequence[Union[Hashable, Sequence[Hashable]]]
 
 
 class DataFromTable(IndexedData):
@@ -35,7 +35,7 @@ class DataFromTable(IndexedData):
         table: a pandas DataFrame, a `pyarrow.Table`, a dict of arrays, or any other table for which `table[name]` is a
             column; or the path of a Parquet file, of which only `columns` are read.
         columns: for each component the name of a column, whose value is the component, or a list of names, whose values
-            become one array of shape [number of names].
+            become one array of shape [number of names]. Names may also be integers, as in a DataFrame without a header.
         shuffle: whether to use a new random order in each pass; requires `reset_state`.
 
     Raises:
@@ -49,24 +49,24 @@ class DataFromTable(IndexedData):
         >>> DataFromTable(frame, [["age", "income"], "label"])  # [array of 2, label]
     """
 
-    def __init__(self, table: Any, columns: Columns, shuffle: bool = True) -> None:
+    def __init__(self, table: Any, columns: Hashable | Columns, shuffle: bool = True) -> None:
         super().__init__(shuffle)
-        columns = [columns] if isinstance(columns, str) else list(columns)
-        if not columns:
+        entries = _entries(columns)
+        if not entries:
             raise ValueError("DataFromTable: columns is empty (expected names of columns).")
         if isinstance(table, (str, os.PathLike)):
-            table = _read_parquet(os.fspath(table), columns)
+            table = _read_parquet(os.fspath(table), entries)
         if not hasattr(table, "__getitem__") or isinstance(table, (list, tuple, np.ndarray)):
             raise type_error(
                 "DataFromTable", "a table with named columns", table, "For rows, use DataFromList."
             )
-        values = {name: _column(table, name) for name in _names(columns)}
+        values = {name: _column(table, name) for name in _names(entries)}
         lengths = {name: len(column) for name, column in values.items()}
         if len(set(lengths.values())) != 1:
             raise ValueError(f"DataFromTable: the columns have different lengths: {lengths}.")
         self._components = [
-            values[entry] if isinstance(entry, str) else np.stack([values[name] for name in entry], axis=-1)
-            for entry in columns
+            np.stack([values[name] for name in entry], axis=-1) if _is_group(entry) else values[entry]
+            for entry in entries
         ]
 
     def __len__(self) -> int:
@@ -76,11 +76,20 @@ class DataFromTable(IndexedData):
         return [values[index] for values in self._components]
 
 
-def _names(columns: Columns) -> list[str]:
-    return [name for entry in columns for name in ([entry] if isinstance(entry, str) else entry)]
+def _is_group(entry: object) -> bool:
+    """Return whether an entry of `columns` has several names."""
+    return isinstance(entry, Iterable) and not isinstance(entry, (str, bytes))
 
 
-def _read_parquet(path: str, columns: Columns) -> Any:
+def _entries(columns: Any) -> list[Any]:
+    return list(columns) if _is_group(columns) else [columns]
+
+
+def _names(columns: Sequence[Any]) -> list[Any]:
+    return [name for entry in columns for name in _entries(entry)]
+
+
+def _read_parquet(path: str, columns: Sequence[Any]) -> Any:
     parquet = load_optional("pyarrow.parquet", "DataFromTable")
     with parsing(path, "a Parquet file"):
         known = parquet.read_schema(path).names
@@ -88,10 +97,10 @@ def _read_parquet(path: str, columns: Columns) -> Any:
         return parquet.read_table(path, columns=names)
 
 
-def _column(table: Any, name: str) -> np.ndarray:
+def _column(table: Any, name: Any) -> np.ndarray:
     try:
         return np.asarray(table[name])
-    except KeyError:
+    except (KeyError, IndexError):
         raise KeyError(
-            f"DataFromTable: the table has no column '{name}'. Check the name in columns."
+            f"DataFromTable: the table has no column {name!r}. Check the name in columns."
         ) from None

@@ -13,7 +13,7 @@ from typing import Any, Callable, Iterable, Iterator, Sequence, Union
 import numpy as np
 
 from ..utils.checks import check_type
-from ..utils.errors import type_error
+from ..utils.errors import advice_on_keras_model, type_error
 from .base import DataFlow, Datapoint, InfiniteLengthError, LengthUnknownError, RNGDataFlow
 
 DType = Union[str, type, np.dtype]
@@ -240,6 +240,9 @@ def how_to_wrap(data: object, call: str = "{}") -> str:
     """
     if isinstance(data, (type, str, dict, DataFlow)):
         return ""
+    keras = advice_on_keras_model(data)
+    if keras:
+        return keras
     if _are_columns(data):
         flow = call.format("BatchData(DataFromList(list(zip(X, Y))), 32)")
         return f"These are arrays, not datapoints: {flow}."

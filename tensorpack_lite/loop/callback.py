@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, Sequence
 
 from ..compat import tfv1 as tf
 from ..compat.value_names import explain_handles
-from ..tfutils.common import get_op_or_tensor_by_name
+from ..tfutils.common import find_fetch
 from ..tfutils.tower.mistakes import explain_mistakes
 from .trainer import LoopTrainer
 
@@ -74,8 +74,8 @@ class Callback:
             ctx: a `SessionRunContext`. `ctx.session` is the raw session; `ctx.request_stop()` ends training after this run.
 
         Returns:
-            None, a list of tensors, operations or names, or a `SessionRunArgs`. Returning the same object each time is
-            fastest.
+            None, a list of tensors, operations or names, or a `SessionRunArgs`. `"cost"` and `"cost:0"` mean the same
+            tensor. Returning the same object each time is fastest.
         """
         return None
 
@@ -267,7 +267,8 @@ def to_run_args(fetches: object, who: str = "A callback") -> tf.train.SessionRun
             f"{who}: _before_run returned {type(fetches).__name__}, expected None, a list of tensors, operations or "
             "names, or a SessionRunArgs."
         )
-    found = [get_op_or_tensor_by_name(f) if isinstance(f, str) else f for f in fetches]
+    graph = tf.get_default_graph()
+    found = [find_fetch(graph, f) if isinstance(f, str) else f for f in fetches]
     return tf.train.SessionRunArgs(found)
 
 

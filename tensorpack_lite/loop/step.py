@@ -14,7 +14,7 @@ import numpy as np
 from ..compat import private
 from ..compat import tfv1 as tf
 from ..compat.value_names import refuse_feed, value_of
-from ..tfutils.common import find_name
+from ..tfutils.common import find_fetch
 from ..tfutils.dependency import dependency_of_fetches
 from ..tfutils.feed import FeedConverter
 from ..tfutils.fetches import prepare_run
@@ -194,7 +194,7 @@ class _Leaves:
     def _add_leaf(self, leaf: object) -> Callable[[Any], Any] | None:
         try:
             if isinstance(leaf, str):
-                element = find_name(self._graph, leaf)
+                element = find_fetch(self._graph, leaf)
             else:
                 element = self._graph.as_graph_element(leaf)
         except TypeError as error:

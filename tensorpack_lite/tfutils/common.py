@@ -13,6 +13,8 @@ from .environment import collect_env_info
 
 __all__ = [
     "collect_env_info",
+    "find_fetch",
+    "find_name",
     "get_default_sess_config",
     "get_global_step_value",
     "get_global_step_var",
@@ -176,19 +178,18 @@ def get_op_or_tensor_by_name(name: str | Sequence[str]) -> Any:
     return value_of(find_name(tf.get_default_graph(), name))
 
 
-def find_output(graph: tf.Graph, name: str) -> tf.Tensor | tf.Operation:
+def find_fetch(graph: tf.Graph, name: str) -> tf.Tensor | tf.Operation:
     """
-    Return the tensor with the given name, or the first output of the operation; an operation without outputs itself.
-
-    The name of a variable means its value.
+    Return what a name means as a fetch: the tensor, also without an index; or the operation if it has no value.
 
     Raises:
-        KeyError: see `find_name`.
+        KeyError: the name is not in the graph. The message lists the three most similar names.
     """
-    op_name, tensor_name = get_op_tensor_name(name)
-    if name != tensor_name and not find_name(graph, op_name).outputs:
-        return find_name(graph, op_name)
-    return value_of(find_name(graph, tensor_name))
+    element = find_name(graph, name)
+    if isinstance(element, tf.Operation) and element.outputs:
+        first = value_of(element.outputs[0])
+        return element if first.dtype.base_dtype in (tf.resource, tf.variant) else first
+    return value_of(element)
 
 
 def find_name(graph: tf.Graph, name: str) -> tf.Tensor | tf.Operation:
@@ -196,13 +197,17 @@ def find_name(graph: tf.Graph, name: str) -> tf.Tensor | tf.Operation:
     Return the operation or tensor with exactly the given name.
 
     Raises:
-        KeyError: the name is not in the graph. The message lists the three most similar names.
+        KeyError: the name is not in the graph. The message lists the three most similar names and, if none is a likely
+            spelling, says how to name a tensor.
     """
     try:
         return graph.as_graph_element(name)
     except (KeyError, ValueError) as error:
-        names = [op.name for op in graph.get_operations()]
-        nearest = difflib.get_close_matches(get_op_tensor_name(name)[0], names, n=3, cutoff=0.0)
-        raise KeyError(
-            f"'{name}' is not in the graph. The nearest names are: {', '.join(nearest) or 'none'}."
-        ) from error
+        names, wanted = [op.name for op in graph.get_operations()], get_op_tensor_name(name)[0]
+        nearest = difflib.get_close_matches(wanted, names, n=3, cutoff=0.0)
+        text = f"'{name}' is not in the graph. The nearest names are: {', '.join(nearest) or 'none'}."
+        last = wanted.split("/")[-1]
+        if not difflib.get_close_matches(last, {known.split("/")[-1] for known in names}, n=1):
+            # a variable of Python in build_graph, whose name TensorFlow does not know
+            text += f" To give a tensor of the model this name, write x = tf.identity(x, name='{last}') in the model."
+        raise KeyError(text) from error

@@ -19,7 +19,7 @@ from ..loop.place import Place
 from ..loop.session import HookedSession
 from ..loop.state import Outcome, StopTraining, TrainLoop, check_steps
 from ..loop.trainer import LoopMonitors
-from ..tfutils.common import find_output, get_global_step_value
+from ..tfutils.common import find_fetch, get_global_step_value
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import JustCurrentSession, SessionInit
 from ..utils import logger
@@ -373,7 +373,7 @@ class Trainer(HasOldInterface):
 
     def find_tensor(self, name: str) -> tf.Tensor | tf.Operation:
         """Find a tensor by name; see `LoopTrainer.find_tensor`."""
-        return find_output(tf.get_default_graph() if self.sess is None else self.sess.graph, name)
+        return find_fetch(tf.get_default_graph() if self.sess is None else self.sess.graph, name)
 
     # For trainers with towers or ranks -------------------------------------------------------------------------------
     def get_predictor(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Callable, Collection, Iterable, Mapping, TypeVar
 
 from . import logger
-from .errors import describe_got
+from .errors import advice_on_keras_model, describe_got
 from .old_names import accepts_old_names
 
 T = TypeVar("T")
@@ -165,6 +165,7 @@ def _check_number(name: str, value: T, is_valid: Callable[[Any], bool], problem:
 
 
 def _wrong_type(name: str, value: object, expected: str, advice: str = "") -> TypeError:
+    advice = advice or advice_on_keras_model(value)
     sentence = f"{name} has the wrong type (expected {expected}, got {describe_got(value)}). {advice}"
     return TypeError(sentence.rstrip())
 

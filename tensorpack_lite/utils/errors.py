@@ -48,6 +48,13 @@ def describe_got(got: object) -> str:
     return f"{kind.__module__}.{kind.__name__}" if is_of_keras else kind.__name__
 
 
+def advice_on_keras_model(got: object) -> str:
+    """Return how to train a Keras model; "" for any other object."""
+    places = [kind.__module__.split(".") for kind in type(got).__mro__ if kind.__name__ == "Model"]
+    is_model = any("keras" in place or "tf_keras" in place for place in places)
+    return "To train a Keras model, use tensorpack_lite.contrib.keras.KerasModel." if is_model else ""
+
+
 def type_error(who: str, expected: str, got: object, advice: str = "") -> TypeError:
     """
     Return the TypeError for an argument of the wrong type. See `checks.check_type` for checks that raise it.
@@ -62,6 +69,7 @@ def type_error(who: str, expected: str, got: object, advice: str = "") -> TypeEr
         >>> str(type_error("QueueInput", "a DataFlow", [1], "Wrap it: QueueInput(DataFromList(data))."))
         'QueueInput: expected a DataFlow, got list. Wrap it: QueueInput(DataFromList(data)).'
     """
+    advice = advice or advice_on_keras_model(got)
     return TypeError(f"{who}: expected {expected}, got {describe_got(got)}. {advice}".rstrip())
 
 

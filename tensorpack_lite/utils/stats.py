@@ -90,8 +90,9 @@ class RatioCounter:
             count: increase of the numerator.
             total: increase of the denominator.
         """
-        self._total += total
-        self._count += count
+        # the sum of a Python number and one of NumPy 2 has the type of the latter, e.g. float32
+        self._total += _as_python_number(total)
+        self._count += _as_python_number(count)
 
     @property
     def ratio(self) -> float:
@@ -199,6 +200,7 @@ class OnlineMoments:
 
     def feed(self, x: float | np.ndarray) -> None:
         """Add a number or an array. All arrays have the same shape."""
+        x = _as_float64(x)
         self._count += 1
         delta = x - self._mean
         self._mean = self._mean + delta / self._count
@@ -224,3 +226,12 @@ class OnlineMoments:
     def std(self) -> np.floating | np.ndarray:
         """The square root of the variance."""
         return np.sqrt(self.variance)
+
+
+def _as_python_number(value: Any) -> Any:
+    return value.item() if isinstance(value, (np.generic, np.ndarray)) and np.ndim(value) == 0 else value
+
+
+def _as_float64(value: Any) -> Any:
+    """Return a number or an array of NumPy in float64, whose sums of many values are exact enough; others as they are."""
+    return np.asarray(value, "float64")[()] if isinstance(value, (np.generic, np.ndarray)) else value

@@ -13,6 +13,7 @@ from tensorpack_lite.callbacks.inference import (
     ScalarStats,
 )
 from tensorpack_lite.callbacks.monitor.monitors import Monitors
+from tensorpack_lite.compat import tfv1 as tf
 
 
 def report(inferencer, datapoints):
@@ -80,6 +81,18 @@ class TestClassificationError:
             ValueError, match=r"ClassificationError: expected a vector .*got 'incorrect_vector' of shape \(\)"
         ):
             report(ClassificationError(), [[np.float32(0.5)]])
+
+    @pytest.mark.parametrize(
+        "dtype", ["float16", "float32", tf.bfloat16.as_numpy_dtype, "uint8", "bool"], ids=str
+    )
+    def test_large_counts(self, dtype):
+        """Counts are exact in every dtype: 300 examples, of which 100 are wrong, in each of 200 batches."""
+        wrong = (np.arange(300) < 100).astype("float32").astype(dtype)
+        error = ClassificationError()
+        report(error, [[wrong]] * 200)
+        error.on_fetches([np.array([2.0**24], "float32")])
+        error.on_fetches([np.ones(1, "float32").astype(dtype)])
+        assert (2**24 + 20001, 60002) == (error.err_stat.count, error.err_stat.total)
 
 
 class TestBinaryClassificationStats:

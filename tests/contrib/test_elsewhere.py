@@ -121,6 +121,17 @@ class TestDataFromTable:
         """A string is the name of one column."""
         assert [[0], [1], [2], [3], [4]] == a_pass(DataFromTable(columns(), "label", shuffle=False))
 
+    @pytest.mark.parametrize("kind", [int, np.int64])
+    def test_integers_as_names(self, kind):
+        """Integers are names of columns, as in a DataFrame without a header, alone, in the list and in a group."""
+        table = {kind(number): np.arange(3) + 10 * number for number in range(3)}
+        both, last = a_pass(DataFromTable(table, [[kind(0), kind(1)], kind(2)], shuffle=False))[1]
+        np.testing.assert_array_equal([1, 11], both)
+        assert 21 == last
+        assert [[10], [11], [12]] == a_pass(DataFromTable(table, kind(1), shuffle=False))
+        with pytest.raises(KeyError, match="no column 7"):
+            DataFromTable(table, [7])
+
     @pytest.mark.parametrize(
         ("table", "names", "error", "text"),
         [

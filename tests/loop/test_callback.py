@@ -142,9 +142,9 @@ class TestBeforeRun:
         assert args is self.make(args).before_run(None)
 
     def test_list_of_names(self):
-        """Names become tensors or, without an index, operations."""
-        x = tf.constant(1, name="x")
-        assert [x.op, x, x] == self.make(["x", "x:0", x]).before_run(None).fetches
+        """Names become tensors, also without an index, or operations that have no value."""
+        x, nothing = tf.constant(1, name="x"), tf.no_op("nothing")
+        assert [x, x, x, nothing] == self.make(["x", "x:0", x, "nothing"]).before_run(None).fetches
 
     @pytest.mark.parametrize("wrong", [(1, 2), "x", {"a": 1}])
     def test_something_else(self, wrong):

@@ -7,6 +7,7 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
+from fakes.recording import RecordingCallback
 
 from tensorpack_lite.compat import private
 from tensorpack_lite.compat import tfv1 as tf
@@ -101,6 +102,18 @@ class TestFetches:
         assert 3.0 == HookedSession(sess, [hook]).run("v:0")
         assert 3.0 == HookedSession(sess, []).run(sess.graph.get_tensor_by_name("v:0"))
         assert [3.0] == hook.values[0].results
+
+    def test_names_without_an_index(self, sess):
+        """The name of an operation means its first value: for the caller, in SessionRunArgs, and in a list of a callback."""
+        tf.constant(2.0, name="cost")
+        tf.FIFOQueue(1, [tf.float32], name="queue")  # its only output cannot be fetched
+        variable = tf.get_variable("v", initializer=3.0, use_resource=True)
+        sess.run(variable.initializer)
+        tf.no_op("nothing")
+        names, expected = ["cost", "v", "nothing", "queue"], [2.0, 3.0, None, None]
+        hook, recorder = Hook(fetch(names)), RecordingCallback(names=names)
+        assert expected == HookedSession(sess, [hook, recorder]).run(names)
+        assert [expected] == [values.results for values in hook.values] == recorder.results
 
     def test_operation_of_several(self, sess, counter):
         """An operation that the caller and several hooks request runs once."""

@@ -106,6 +106,19 @@ class TestImportOfTensorFlow2:
             build(lambda x: tf.layers.dense(x, 3))
 
 
+class TestClassNumbersAsLabels:
+    def test_one_hot_is_expected(self):
+        """Class numbers for softmax_cross_entropy: TensorFlow's error about shapes ends with the function for them."""
+        with pytest.raises(ValueError, match=r"tf.losses.sparse_softmax_cross_entropy\(labels, logits\)"):
+            build(lambda x: tf.losses.softmax_cross_entropy(tf.argmax(x, 1), x))
+
+    def test_other_shapes(self):
+        """Shapes of another function that do not fit have no such advice."""
+        with pytest.raises(ValueError, match="incompatible|sparse") as error:
+            build(lambda x: tf.losses.mean_squared_error(tf.argmax(x, 1), x))
+        assert "one_hot" not in str(error.value)
+
+
 def test_other_errors():
     """An error for another reason is raised unchanged."""
     mine = AttributeError("module 'tensorflow' has no attribute 'nothing'")

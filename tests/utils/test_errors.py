@@ -9,6 +9,8 @@ import zlib
 
 import pytest
 
+from tensorpack_lite.dataflow.raw import how_to_wrap
+from tensorpack_lite.utils.checks import check_type
 from tensorpack_lite.utils.errors import DamagedFileError, parsing, rebuild_error, type_error
 
 
@@ -42,6 +44,17 @@ class TestTypeError:
         stopping = type("EarlyStopping", (), {"__module__": "keras.src.callbacks"})()
         error = type_error("f", "a Callback", stopping)
         assert "f: expected a Callback, got keras.src.callbacks.EarlyStopping." == str(error)
+
+    @pytest.mark.parametrize("package", ["keras", "tf_keras", "tensorflow.python.keras"])
+    def test_a_model_of_keras(self, package):
+        """For a Keras model, also for one of a class of the user, the error names what trains it, wherever it was passed."""
+        base = type("Model", (), {"__module__": f"{package}.engine.training", "__call__": lambda self, x: x})
+        model = type("Mine", (base,), {})()
+        advice = "To train a Keras model, use tensorpack_lite.contrib.keras.KerasModel."
+        assert str(type_error("f", "a Callback", model)).endswith(advice)
+        assert advice == how_to_wrap(model)
+        with pytest.raises(TypeError, match=advice):
+            check_type("PredictConfig: model", model, int)
 
 
 class TestRebuildError:

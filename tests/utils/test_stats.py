@@ -65,6 +65,15 @@ class TestRatioCounter:
 
         assert (0, 0) == (counter.count, counter.total)
 
+    @pytest.mark.parametrize("number", [np.float32(1), np.uint8(1), np.array(1, "float16")], ids=repr)
+    def test_numbers_of_numpy(self, number):
+        """Counts of NumPy's small types do not round or wrap around."""
+        counter = RatioCounter()
+        counter.feed(2**24, 2**25)
+        for _ in range(3):
+            counter.feed(number, number)
+        assert (2**24 + 3, 2**25 + 3) == (counter.count, counter.total)
+
     def test_accuracy(self):
         """`accuracy` is the ratio."""
         accuracy = Accuracy()
@@ -158,6 +167,17 @@ class TestOnlineMoments:
         assert [2.0, 5.0] == moments.mean.tolist()
         assert [2.0, 0.0] == moments.variance.tolist()
         assert [1.0, 5.0] == first.tolist()
+
+    @pytest.mark.parametrize("shape", [(), (2,)])
+    def test_float32(self, shape):
+        """Moments of float32 are computed in float64."""
+        moments, values = OnlineMoments(), np.float32([2**24, 1, 1, 2])
+        for value in values:
+            moments.feed(np.full(shape, value, "float32") if shape else value)
+        np.testing.assert_allclose(moments.mean, np.full(shape, values.mean(dtype="float64")), rtol=1e-15)
+        np.testing.assert_allclose(
+            moments.variance, np.full(shape, values.var(ddof=1, dtype="float64")), rtol=1e-12
+        )
 
     def test_one_number_has_no_variance(self):
         """The variance of one number raises a ValueError."""

@@ -34,6 +34,7 @@ _OF_VERSION_2 = re.compile(
     rf"'predictions' of 'InTopKV2' Op has type|[Gg]ot an unexpected keyword argument '({_OLD_ARGUMENTS})'"
     r"|missing implementation for tf\.summary"
 )
+_OF_ONE_HOT = re.compile(r"(?<!sparse_)softmax_cross_entropy")
 _AGAIN = "that line runs more than once"
 _ONLY_TO_SHARE = "Only if both must share their weights, build them under `with tf.variable_scope(tf.get_variable_scope(), reuse=tf.AUTO_REUSE):`."
 _CLASH = re.compile(r"Variable (\S+) already exists, disallowed")
@@ -60,7 +61,7 @@ def explain_mistakes(who: str) -> Iterator[None]:
         replacement = _replacement(text)
         if isinstance(error, TypeError) and replacement:
             raise TypeError(f"{who}: {replacement}").with_traceback(error.__traceback__) from None
-        cure = _cure(text)
+        cure = _cure(text) or _cure_of_labels(text, error)
         if cure is None or cure in text:
             raise
         kind: Any = type(error) if type(error) in (TypeError, ValueError, AttributeError) else RuntimeError
@@ -99,6 +100,18 @@ def _cure(text: str) -> str | None:
     if "must be from the same graph as" in text:
         return _OTHER_GRAPH
     return _IMPORT if _OF_VERSION_2.search(text) else None
+
+
+def _cure_of_labels(text: str, error: Exception) -> str | None:
+    """Return the cure if a cross entropy of one-hot labels got class numbers; its error has only two shapes."""
+    # TensorFlow 2 leaves its own frames out, so the line of the user counts as well
+    frames = traceback.extract_tb(error.__traceback__)
+    if "are incompatible" not in text or not any(_OF_ONE_HOT.search(f"{f.name} {f.line}") for f in frames):
+        return None
+    return (
+        "this cross entropy takes one-hot labels of the shape of the logits. If the labels are class numbers, use "
+        "tf.losses.sparse_softmax_cross_entropy(labels, logits), or tf.one_hot(labels, number_of_classes)."
+    )
 
 
 @contextmanager
