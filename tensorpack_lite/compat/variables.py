@@ -1,4 +1,4 @@
-"""What TensorFlow offers for variables without a public name: the function that layers call, and slices of partitioned variables."""
+"""The function that creates the variables of layers, and the slices in which partitioned variables are saved."""
 
 from __future__ import annotations
 
