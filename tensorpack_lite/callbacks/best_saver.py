@@ -50,7 +50,8 @@ class MinSaver(Callback):
         ValueError: `filename` is a path, or `restore_best` is unknown; in `setup_graph`: it is "averages", and there is no
             `EMAWeights`.
         KeyError: at the end of an epoch, see `strict`.
-        RuntimeError: in `setup_graph`: there is no directory; at a trigger: it holds no checkpoint.
+        RuntimeError: in `setup_graph`: there is no directory; at a trigger: it holds no checkpoint, and no ModelSaver comes before
+            this callback.
         OSError: the copy cannot be written; the previous copy stays intact.
 
     Attributes:
@@ -94,6 +95,7 @@ class MinSaver(Callback):
         self._store = CheckpointStore(need_checkpoint_dir(self._given_dir, who), who)
         self.checkpoint_dir = self._store.directory
         self._background = background_save(self.checkpoint_dir)
+        self._is_behind_saver = self._background.has_saver
         if self.restore_best == "averages" and not self.trainer.find_callbacks(EMAWeights):
             raise ValueError(
                 f"{who}: restore_best='averages' needs averages. Add an EMAWeights before the ModelSaver, or use restore_best=True."
@@ -133,18 +135,22 @@ class MinSaver(Callback):
         self._background.wait()
         self._store.fsync = self._background.fsync
         checkpoint = self._store.latest()
-        if checkpoint is None:
+        if checkpoint is None and not self._is_behind_saver:
             raise RuntimeError(
                 f"{self}: no checkpoint to copy in '{self.checkpoint_dir}'. Put a ModelSaver with the same directory before "
                 "this callback."
             )
-        match = re.fullmatch(r"model-(\d+)", checkpoint)
-        if match is None or int(match.group(1)) != step:
+        if checkpoint is None or _step_of(checkpoint) != step:
             monitors: Any = self.trainer.monitors  # the class is above this module
             order = monitors.advice_on_order(self.monitor_stat, self)
+            latest = (
+                "there is no checkpoint yet"
+                if checkpoint is None
+                else f"the latest checkpoint is {checkpoint}"
+            )
             logger.warning(
-                f"{self}: '{self.monitor_stat}' is best at step {step}, but the latest checkpoint is {checkpoint}, so there is "
-                f"nothing to copy. {order or 'Trigger ModelSaver at the same times.'}"
+                f"{self}: '{self.monitor_stat}' is best at step {step}, but {latest}, so there is nothing to copy. "
+                f"{order or 'Trigger ModelSaver at the same times.'}"
             )
             return
         self._copy(checkpoint, step, value)
@@ -203,6 +209,12 @@ class MinSaver(Callback):
         except DamagedFileError as error:
             logger.warning("%s: %s The file is ignored.", self, error)
             return None
+
+
+def _step_of(checkpoint: str) -> int | None:
+    """Return the step in the name of a ModelSaver's checkpoint; None for another name."""
+    match = re.fullmatch(r"model-(\d+)", checkpoint)
+    return None if match is None else int(match.group(1))
 
 
 class MaxSaver(MinSaver):

@@ -137,8 +137,7 @@ def _checksum(variable: tf.Variable) -> tf.Tensor:
     with tf.device(variable.device):
         value = tf.identity(variable)
     with tf.device(cpu.to_string()):
-        flat = tf.reshape(value, tf.stack([1, tf.size(value)]))
-        return tf.raw_ops.Fingerprint(data=flat, method="farmhash64")
+        return tf.raw_ops.Fingerprint(data=tf.reshape(value, [1, -1]), method="farmhash64")
 
 
 def _static_bytes(variable: tf.Variable) -> int:

@@ -111,6 +111,7 @@ class ModelSaver(Callback):
         self.checkpoint_dir = self._store.directory
         self._background = background_save(self.checkpoint_dir)
         self._background.fsync = self._fsync
+        self._background.has_saver = True
         found = [var for key in self._var_collections for var in tf.get_collection(key)]
         self.variables = list({id(var): var for var in found}.values())
         # The store removes old checkpoints, so the Saver must keep all.

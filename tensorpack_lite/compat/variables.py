@@ -1,4 +1,4 @@
-"""TensorFlow's private functions for variables: the function that layers call, and slices of partitioned variables."""
+"""The function that creates the variables of layers, and the slices in which partitioned variables are saved."""
 
 from __future__ import annotations
 

@@ -168,8 +168,12 @@ class _Reducer(_Ordered):
         wire = _wire_dtype(tensors[0].dtype)
         flat = tf.concat([tf.reshape(tf.cast(t, wire), [-1]) for t in tensors], 0, name="fused")
         total = self._scaled(self._compressed_sum(flat))
-        parts = tf.split(total, [tf.size(t) for t in tensors]) if len(tensors) > 1 else [total]
-        reduced = [tf.cast(tf.reshape(part, tf.shape(t)), t.dtype) for part, t in zip(parts, tensors)]
+        sizes = [tf.size(t, out_type=tf.int64) for t in tensors]
+        parts = tf.split(total, sizes) if len(tensors) > 1 else [total]
+        shapes = [tf.shape(t, out_type=tf.int64) for t in tensors]
+        reduced = [
+            tf.cast(tf.reshape(part, shape), t.dtype) for part, shape, t in zip(parts, shapes, tensors)
+        ]
         for result, tensor in zip(reduced, tensors):
             result.set_shape(tensor.shape)
         return reduced

@@ -67,7 +67,8 @@ class GradientPacker:
     def unpack(self, packs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Unpack the buffers of one tower, on the current device."""
         flat = packs[0] if self._num_split == 1 else tf.concat(packs, 0, name="concatenated_packs")
-        return [tf.reshape(part, shape) for part, shape in zip(tf.split(flat, self._sizes), self._shapes)]
+        shapes = [tf.constant(shape, tf.int64, [len(shape)]) for shape in self._shapes]
+        return [tf.reshape(part, shape) for part, shape in zip(tf.split(flat, self._sizes), shapes)]
 
     def pack_all(
         self, all_grads: Sequence[Sequence[tf.Tensor]], devices: Sequence[str]

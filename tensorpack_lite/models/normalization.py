@@ -165,7 +165,8 @@ def normalize_by_batch(
     mean, variance = compute_batch_moments(inputs, axis)
     outputs = normalize_channels(inputs, weights, axis, epsilon, mean, variance)
     if inputs.shape.ndims == 4:  # unbiased, like the variance of the fused kernel
-        count = tf.cast(tf.size(inputs) // tf.size(mean), variance.dtype)
+        sizes = [tf.size(tensor, out_type=tf.int64) for tensor in (inputs, mean)]
+        count = tf.cast(sizes[0] // sizes[1], variance.dtype)
         variance *= count / tf.maximum(count - 1, 1)
     return outputs, mean, variance
 

@@ -112,10 +112,12 @@ class BackgroundSave:
 
     Attributes:
         fsync: whether the savers of the directory flush its files to the disk; see `CheckpointStore`.
+        has_saver: whether a callback that has been set up saves checkpoints to the directory.
     """
 
     def __init__(self) -> None:
         self.fsync = True
+        self.has_saver = False
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
 

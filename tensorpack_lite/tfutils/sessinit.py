@@ -344,8 +344,8 @@ def SmartInit(  # noqa: N802
 
     Raises:
         FileNotFoundError: an `.npz` or `.npy` file does not exist, or a file of the checkpoint is missing.
-        ValueError: the path of a checkpoint does not exist, `obj` has another type, or the directory has no best checkpoint, or
-            several by different statistics.
+        ValueError: the path of a checkpoint does not exist or is a file of another format, `obj` has another type, or the directory
+            has no best checkpoint, or several by different statistics.
 
     Example:
         >>> TrainConfig(..., session_init=SmartInit("ImageNet-ResNet50.npz"))

@@ -18,6 +18,7 @@ from .checkpoint_reader import CheckpointReader, read_checkpoint_state
 from .common import get_op_tensor_name, require_default_session
 from .fitting import fit_to_variable
 from .npy_dict import load_npy_dict
+from .other_formats import refuse_other_format
 from .partitions import join_parts
 from .tower.copies import update_copies
 from .variable_files import write_checkpoint, write_npz_file
@@ -271,8 +272,10 @@ def get_checkpoint_path(path: str) -> str:
 
     Raises:
         FileNotFoundError: the checkpoint does not exist or is incomplete.
+        ValueError: the path is a file of another format, such as `.pb`, `.h5` or `.pth`, or a SavedModel.
         DamagedFileError: the file `checkpoint` is damaged.
     """
+    refuse_other_format(path)
     if os.path.basename(path) == path:
         path = os.path.join(".", path)  # TensorFlow's reader of checkpoints needs a directory
     if os.path.basename(path) == "checkpoint":

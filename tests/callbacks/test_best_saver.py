@@ -10,6 +10,7 @@ from fakes.checkpoints import disk_full_after, files_of, names, train, value_in
 from fakes.recording import PutValues
 
 from tensorpack_lite.callbacks.saver import MaxSaver, MinSaver, ModelSaver
+from tensorpack_lite.callbacks.top_k import TopKSaver
 from tensorpack_lite.callbacks.trigger import PeriodicTrigger
 from tensorpack_lite.loop.callback import Callback
 
@@ -122,6 +123,24 @@ class TestMinAndMaxSaver:
         train([PutValues("error", [1, 2]), saver, best], epochs=2, steps=1)
 
         assert (2, 2.0) == best.best
+
+    @pytest.mark.parametrize("kind", [MinSaver, MaxSaver, TopKSaver])
+    def test_the_first_checkpoint_comes_later(self, tmp_path, kind, log_lines):
+        """With a ModelSaver that is due every second epoch, epoch 1 is a warning, and training continues."""
+        directory = str(tmp_path)
+        saver = PeriodicTrigger(ModelSaver(checkpoint_dir=directory, fsync=False), every_k_epochs=2)
+        best = kind("error", checkpoint_dir=directory)
+        train([PutValues("error", [1, 2]), saver, best], epochs=2, steps=1)
+
+        assert (2, 2.0) == best.best
+        assert any("is best at step 1, but there is no checkpoint yet" in line for line in log_lines)
+
+    def test_a_saver_behind(self, tmp_path):
+        """A ModelSaver that comes later in the list is still an error in epoch 1."""
+        directory = str(tmp_path)
+        best, saver = MinSaver("error", checkpoint_dir=directory), ModelSaver(checkpoint_dir=directory)
+        with pytest.raises(RuntimeError, match="Put a ModelSaver with the same directory before"):
+            train([PutValues("error", [1, 2]), best, saver], epochs=2, steps=1)
 
     def test_nothing_was_saved(self, tmp_path):
         """Without any checkpoint, a RuntimeError asks for a ModelSaver."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.tfutils.sessinit import SmartInit
 from tensorpack_lite.tfutils.varmanip import (
     SessionUpdate,
     dump_session_params,
@@ -270,6 +271,47 @@ def test_get_savename_from_varname(arguments, expected):
 def test_is_training_name(name, expected):
     """Slots and averages of summaries are used only in training; batch statistics are needed in inference."""
     assert expected == is_training_name(name)
+
+
+class TestOtherFormats:
+    @pytest.mark.parametrize("load", [SmartInit, load_checkpoint_vars, get_checkpoint_path])
+    @pytest.mark.parametrize(
+        ("name", "content", "match"),
+        [
+            ("frozen.pb", b"x", "a graph of TensorFlow.*the checkpoint from which it was made"),
+            ("model.tflite", b"x", "a model of TensorFlow Lite"),
+            ("model.onnx", b"x", "an ONNX model"),
+            ("model.weights.h5", b"x", "a file of Keras.*model.load_weights"),
+            ("model.keras", b"x", "a file of Keras"),
+            ("resnet50.pth", b"x", r"a file of PyTorch.*torch.load.*SmartInit\(\{"),
+            ("epoch=3.ckpt", b"PK\x03\x04", "a file of PyTorch"),
+            ("model.safetensors", b"x", "safetensors.numpy.load_file"),
+            ("served/saved_model.pb", b"x", "a graph of TensorFlow"),
+        ],
+    )
+    def test_files(self, tmp_path, load, name, content, match):
+        """A file of another format given as a checkpoint raises an error that names the format and the way to load it."""
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=match):
+            load(str(path))
+
+    @pytest.mark.parametrize("load", [SmartInit, load_checkpoint_vars, get_checkpoint_path])
+    def test_a_saved_model(self, tmp_path, load):
+        """The directory of a SavedModel raises an error that names the checkpoint inside, which can be loaded."""
+        (tmp_path / "saved_model.pb").write_bytes(b"x")
+        save_checkpoint_vars({"w": np.float32(1)}, str(tmp_path / "variables" / "variables"))
+        with pytest.raises(
+            ValueError, match="is a SavedModel.*variables are the checkpoint .*variables/variables;"
+        ):
+            load(str(tmp_path))
+        assert 1.0 == load_checkpoint_vars(str(tmp_path / "variables" / "variables"))["w"]
+
+    def test_a_checkpoint_with_such_a_name(self, tmp_path):
+        """A checkpoint may have a name that ends like another format."""
+        save_checkpoint_vars({"w": np.float32(1)}, str(tmp_path / "model.pb"))
+        assert 1.0 == load_checkpoint_vars(str(tmp_path / "model.pb"))["w"]
 
 
 class TestSessionUpdate:
