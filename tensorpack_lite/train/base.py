@@ -221,7 +221,7 @@ class Trainer(ExtensionSettings, TrainerState):
                     logger.info("Training has finished.")
                 loop.end(None)
             except BaseException as error:  # any end, which may be no error
-                if loop.end(error) is not Outcome.STOPPED:
+                if loop.end(error, callbacks.phase == "before_epoch") is not Outcome.STOPPED:
                     raise
             finally:
                 end_training(loop, callbacks, self.hooked_sess, self.sess.graph)  # which calls `after_train`
