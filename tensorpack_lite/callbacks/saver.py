@@ -89,7 +89,7 @@ class ModelSaver(Callback):
         self._var_collections = [keys] if isinstance(keys, str) else list(keys)
         self.max_to_keep = int(check_at_least("ModelSaver: max_to_keep", max_to_keep or 0, 0))
         self._secs_between_kept = keep_checkpoint_every_n_hours * 3600
-        self._next_to_keep = time.time() + self._secs_between_kept
+        self._next_to_keep = time.monotonic() + self._secs_between_kept
         self._lasting: set[str] = set()  # checkpoints that are never removed
         self._given_dir = find_checkpoint_dir(checkpoint_dir) if checkpoint_dir else None
         self.checkpoint_dir = self._given_dir
@@ -151,13 +151,19 @@ class ModelSaver(Callback):
                 self.trainer.state_dict()  # the other ranks send their states
             return
         self._background.wait()
-        if time.time() > self._next_to_keep and name not in self._lasting:
-            self._next_to_keep += self._secs_between_kept
+        if time.monotonic() > self._next_to_keep and name not in self._lasting:
+            self._begin_period()
             self._lasting.add(name)
         if self._asynchronous and self._has_memory():
             self._start_saving(name)
         else:
             self._save(name, self._write)
+
+    def _begin_period(self) -> None:
+        """Begin the next period of `keep_checkpoint_every_n_hours`. Periods without a checkpoint are left out."""
+        seconds, now = self._secs_between_kept, time.monotonic()
+        late = (now - self._next_to_keep) % seconds if seconds > 0 else 0.0
+        self._next_to_keep = now - late + seconds
 
     def _after_train(self) -> None:
         self.wait()
@@ -217,9 +223,9 @@ class ModelSaver(Callback):
 
     def state_dict(self) -> dict[str, Any] | None:
         """Return which checkpoints are never removed, and the seconds until the next one is kept."""
-        return {"lasting": sorted(self._lasting), "seconds_left": self._next_to_keep - time.time()}
+        return {"lasting": sorted(self._lasting), "seconds_left": self._next_to_keep - time.monotonic()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue the period of `keep_checkpoint_every_n_hours`."""
         self._lasting = set(state["lasting"])
-        self._next_to_keep = time.time() + state["seconds_left"]
+        self._next_to_keep = time.monotonic() + state["seconds_left"]

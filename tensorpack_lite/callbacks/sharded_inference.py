@@ -167,7 +167,13 @@ class ShardedInferenceRunner(InferenceRunner):
 
 
 class _Shard(ProxyDataFlow):
-    """The shard of one rank. It counts the datapoints of all ranks, and computes a checksum of them."""
+    """
+    The shard of one rank. It counts the datapoints of all ranks, and computes a checksum of them.
+
+    Its position is that of `ds`, where all ranks are together, so it can also be resumed by another number of ranks.
+    """
+
+    state_attributes = ("num_seen", "checksum", "has_ended")
 
     def __init__(self, ds: DataFlow) -> None:
         super().__init__(ds)
@@ -178,11 +184,13 @@ class _Shard(ProxyDataFlow):
     def __len__(self) -> int:
         return len(range(self.rank, len(self.ds), self.num_ranks))
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self, start: int = 0) -> Iterator[Any]:
         """Draw a datapoint for each rank and yield the one for this rank, so that all ranks draw equally many."""
-        self.num_seen = self.checksum = 0
-        self.has_ended = False
-        stream = itertools.islice(self.ds, length_or_none(self.ds))
+        if start == 0:
+            self.num_seen = self.checksum = 0
+            self.has_ended = False
+        length = length_or_none(self.ds)
+        stream = itertools.islice(self.ds, None if length is None else length - self.num_seen)
         while not self.has_ended:
             drawn = list(itertools.islice(stream, self.num_ranks))
             self.has_ended = len(drawn) < self.num_ranks
@@ -191,6 +199,10 @@ class _Shard(ProxyDataFlow):
                 for component in itertools.chain.from_iterable(drawn):
                     self.checksum = checksum(component, self.checksum)
             yield from drawn[self.rank : self.rank + 1]
+
+    def _restore_own_state(self, state: dict[str, Any]) -> None:
+        if state:  # earlier versions saved none
+            super()._restore_own_state(state)
 
 
 def _in_order(gathered: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -85,12 +85,12 @@ class ProgressBar(Callback):
             desc=f"Epoch {self.epoch_num}",
             miniters=1,
         )
-        self._due_at = 0.0 if self._on_first_cost is not None else time.time() + self._interval
+        self._due_at = 0.0 if self._on_first_cost is not None else time.monotonic() + self._interval
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         if self._args is None or self._step_has_values:
             return None
-        is_needed = time.time() >= self._due_at or self._loop.local_step == self._last_step
+        is_needed = time.monotonic() >= self._due_at or self._loop.local_step == self._last_step
         return self._args if is_needed else None
 
     def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
@@ -100,12 +100,12 @@ class ProgressBar(Callback):
 
     def _trigger_step(self) -> None:
         self._num_new += 1
-        if self._step_has_values or (self._args is None and time.time() >= self._due_at):
+        if self._step_has_values or (self._args is None and time.monotonic() >= self._due_at):
             self._update()
 
     def _update(self) -> None:
         has_values, self._step_has_values = self._step_has_values, False
-        if time.time() < self._due_at:
+        if time.monotonic() < self._due_at:
             return  # it is the last step of the epoch
         if has_values:
             self._show_values()
@@ -113,7 +113,7 @@ class ProgressBar(Callback):
             if function is not None and self._values:
                 function(self._values[0])
         self._count_new()
-        self._due_at = time.time() + self._interval
+        self._due_at = time.monotonic() + self._interval
 
     def _after_epoch(self) -> None:
         if self._values is not None:

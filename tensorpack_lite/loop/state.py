@@ -60,7 +60,8 @@ class TrainLoop:
     period of callbacks, not a pass over the data.
 
     Attributes:
-        epoch_num: the current epoch, from 1; before training, `starting_epoch - 1`; before `config`, 0.
+        epoch_num: the current epoch, from 1; before training, `starting_epoch - 1`; before `config`, 0. In `after_train`,
+            an epoch that training has left without an error before its first step does not count.
         global_step: the number of runs of the hooked session, including those before a restored checkpoint.
         local_step: the number of the step within its epoch, from 0; -1 before the first step.
         has_calls_left: whether the checkpoint that training resumes from was saved while callbacks were being
@@ -82,7 +83,7 @@ class TrainLoop:
         self._resumed: tuple[int, int] | None = None
         self.has_calls_left = False
         self._first_global_step: int | None = None
-        self._step_began_at = 0
+        self._step_began_at = self._epoch_began_at = 0
 
     def config(self, steps_per_epoch: int, starting_epoch: int, max_epoch: int) -> None:
         """
@@ -126,12 +127,13 @@ class TrainLoop:
         """The number of the first step of the current epoch: 0, unless the training resumes inside that epoch."""
         return self._resumed[1] if self._resumed is not None and self._resumed[0] == self.epoch_num else 0
 
-    def end(self, error: BaseException | None) -> Outcome:
+    def end(self, error: BaseException | None, is_before_steps: bool = False) -> Outcome:
         """
         Set the outcome of training; the loop calls it once, before `after_train`.
 
         Args:
             error: the exception that ended it; None if all epochs are done.
+            is_before_steps: whether the current epoch has begun, but not been through a step.
 
         Returns:
             The outcome.
@@ -140,6 +142,9 @@ class TrainLoop:
             self.outcome = Outcome.FINISHED
         elif isinstance(error, QUIET_ENDS):
             self.outcome = Outcome.STOPPED
+            if is_before_steps and self.starting_step == 0 and self.global_step == self._epoch_began_at:
+                self.epoch_num -= 1
+                self.local_step = -1 if self.epoch_num < self.starting_epoch else self.steps_per_epoch - 1
         elif isinstance(error, (KeyboardInterrupt, SystemExit)):
             self.outcome = Outcome.INTERRUPTED
         else:
@@ -173,7 +178,7 @@ class TrainLoop:
         """Iterate over the epochs, and set `epoch_num`."""
         first = self.starting_epoch if self._resumed is None else self._resumed[0]
         for epoch in range(first, self.max_epoch + 1):
-            self.epoch_num = epoch
+            self.epoch_num, self._epoch_began_at = epoch, self.global_step
             yield epoch
 
     def steps(self) -> Iterator[int]:

@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, List, TypeVar
 import numpy as np
 
 from ..utils.errors import DamagedFileError
-from ..utils.json_rows import read_json_rows
+from ..utils.json_rows import read_json_rows, with_numbers
 from ..utils.manifest_file import FILENAME as MANIFEST
 from ..utils.manifest_file import read_manifest
 from ..utils.notes import read_notes
@@ -171,7 +171,7 @@ def _rows_before_the_damage(path: str) -> list[dict[str, Any]]:
             row, end = decoder.raw_decode(text)
             rows.append(row)
             text = text[end:]
-    return [row for row in rows if isinstance(row, dict)]
+    return [with_numbers(row) for row in rows if isinstance(row, dict)]
 
 
 def _set_curves(training: Training) -> None:

@@ -230,7 +230,7 @@ class Trainer(HasOldInterface):
                     logger.info("Training has finished.")
                 loop.end(None)
             except BaseException as error:  # any end, which may be no error
-                if loop.end(error) is not Outcome.STOPPED:
+                if loop.end(error, callbacks.phase == "before_epoch") is not Outcome.STOPPED:
                     raise
             finally:
                 with close_session(loop, self.hooked_sess, self.sess.graph):

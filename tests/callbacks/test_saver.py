@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import time
 
 import pytest
 from fakes.checkpoints import disk_full_after, files_of, names, train, value_in
@@ -28,6 +29,16 @@ class TestModelSaver:
 
         assert (2.0, 2) == (value_in(tmp_path, "model-2"), value_in(tmp_path, "model-2", "global_step"))
         assert (4.0, 4) == (value_in(tmp_path, "model-4"), value_in(tmp_path, "model-4", "global_step"))
+
+    @pytest.mark.parametrize(("clock", "kept"), [("time", []), ("monotonic", ["model-1"])])
+    def test_a_jump_of_the_clock(self, tmp_path, monkeypatch, clock, kept):
+        """If the clock is set forward by a day, no checkpoint is kept for ever; after a pause of a day, one is kept, not 48."""
+        saver = ModelSaver(max_to_keep=1, checkpoint_dir=str(tmp_path))
+        read = getattr(time, clock)
+        monkeypatch.setattr(time, clock, lambda: read() + 86400)
+        train([saver], epochs=4, steps=1)
+
+        assert [*kept, "model-4"] == [name[:-6] for name in names(tmp_path) if name.endswith(".index")]
 
     def test_the_list_is_relative(self, tmp_path):
         """`checkpoint` names files without their directory, so a moved directory still works."""

@@ -19,6 +19,7 @@ from tensorpack_lite.dataflow.batch import BatchData
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.ranks.connecting import RankError
+from tensorpack_lite.utils.random_streams import fix_rng_seed
 
 
 class Collect(CollectX):
@@ -192,3 +193,26 @@ def test_the_checksum_of_two_components():
     assert zlib.crc32(first.tobytes() + second.tobytes()) == sharded_inference.checksum(
         second, sharded_inference.checksum(first)
     )
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (3, 2), (2, 2)])
+def test_another_number_of_ranks_begins_the_next_round(before, after):
+    """After a resume by another number of ranks, each rank leaves the round before the checkpoint, and has its share of the next one."""
+
+    def shard(num_ranks, rank, state=None):
+        fix_rng_seed(1)
+        part = sharded_inference._Shard(DataFromList([[i] for i in range(5)], shuffle=True))
+        part.num_ranks, part.rank = num_ranks, rank
+        part.set_state(state)
+        part.reset_state()
+        return part
+
+    chief = shard(before, 0)
+    assert len(chief) == sum(1 for _ in zip(iter(chief), range(len(chief))))
+    state = chief.get_state()
+    for rank in range(after):
+        uninterrupted, resumed = shard(after, rank), shard(after, rank, state)
+        list(uninterrupted)
+        iter(resumed)  # and drop it, as an input does between two rounds
+        assert list(uninterrupted) == list(resumed)
+        assert "state" == resumed.resume_report()[0].level

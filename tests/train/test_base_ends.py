@@ -12,6 +12,7 @@ from fakes.recording import RecordingCallback
 from tensorpack_lite.callbacks.saver import ModelSaver
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.loop.state import Outcome, StopTraining
 from tensorpack_lite.utils import logger
 
@@ -42,6 +43,43 @@ class TestEnds:
         )
         assert ["a", "b", "c"] == [name for name, m, *_ in log if m == "after_train"]
         assert trainer.hooked_sess.should_stop()
+
+    @pytest.mark.parametrize(
+        ("end_in", "moment", "expected"),
+        [
+            (1, "before_train", (0, -1)),
+            (1, "before_epoch", (0, -1)),
+            (2, "before_epoch", (1, 1)),
+            (2, "before_run", (1, 1)),
+            (2, "trigger_step", (2, 0)),
+            (1, "trigger_epoch", (1, 1)),
+        ],
+    )
+    def test_the_last_epoch(self, trainer, run, end_in, moment, expected):
+        """In `after_train`, epoch_num is the last epoch of which a step was done, wherever StopTraining is raised."""
+        seen = []
+
+        def stop(self, *_):
+            if moment == "before_train" or self.epoch_num == end_in:
+                raise StopTraining
+
+        def end(self):
+            seen.append((self.epoch_num, self.local_step))
+
+        run(trainer, type("Stop", (Callback,), {f"_{moment}": stop, "_after_train": end})())
+        assert [expected] == seen
+
+    def test_a_requested_stop(self, trainer, run):
+        """A stop that is requested at the end of an epoch ends training in that epoch."""
+        seen = []
+        run(
+            trainer,
+            CallbackFactory(
+                trigger=lambda self: self.trainer.hooked_sess.request_stop(),
+                after_train=lambda self: seen.append(self.epoch_num),
+            ),
+        )
+        assert [1] == seen
 
     def test_the_end_of_the_data(self, trainer, run, log_lines):
         """The log says in one line, without TensorFlow's list of operations, that the data ended, and how to repeat it."""

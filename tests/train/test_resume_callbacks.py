@@ -395,7 +395,7 @@ class TestOneEffect:
     def test_the_period_of_lasting_checkpoints(self, log_dir, monkeypatch):
         """keep_checkpoint_every_n_hours counts training time: the time between a kill and the resume does not matter."""
         clock = [1e6]
-        monkeypatch.setattr(saver_module, "time", SimpleNamespace(time=lambda: clock[0]))
+        monkeypatch.setattr(saver_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
         class Tick(cb.Callback):
             def _trigger_step(self):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
 from ...utils import logger
 from ...utils.errors import DamagedFileError
-from ...utils.json_rows import read_json_rows
+from ...utils.json_rows import encode_json_row, read_json_rows
 from ...utils.replacing import replacing
 from .rows import RowFile, counter_in
 
@@ -17,7 +16,8 @@ class JSONWriter(RowFile):
     """
     Monitor that writes all scalars to `stats.json` in the logger's directory.
 
-    The file is one JSON array of flat objects, `{"cost": 0.67, ..., "epoch_num": 1, "global_step": 20}`. Scalars are
+    The file is one JSON array of flat objects, `{"cost": 0.67, ..., "epoch_num": 1, "global_step": 20}`. NaN and infinity, which
+    JSON does not have, are the strings "NaN", "Infinity" and "-Infinity"; `load_existing_json` returns them as numbers. Scalars are
     collected, the last value of each name counts, and written as one object before training, after each step except the
     last of an epoch, and at each trigger. So scalars that are reported once per epoch share one object per epoch. Each
     write replaces the file atomically.
@@ -106,7 +106,7 @@ class JSONWriter(RowFile):
         )
 
     def _encode(self, row: dict[str, float]) -> str:
-        return json.dumps(row)  # encode each row only once, although each write rewrites the file
+        return encode_json_row(row)  # encode each row only once, although each write rewrites the file
 
     def _write_row(self, row: dict[str, float]) -> None:
         if self.enabled:

@@ -207,7 +207,13 @@ class ManifestWriter(Callback):
             "changed": {name: new[name] for name in compared if new[name] != existing.get(name)},
         }
         resumptions = [*existing.get("resumptions", []), resumption]
-        latest = {"planned values": new["planned values"], "resumptions": resumptions, "exit": None}
+        first_epoch = (existing.get("length") or new["length"]).get("starting_epoch")
+        latest = {
+            "length": {**new["length"], "starting_epoch": first_epoch},
+            "planned values": new["planned values"],
+            "resumptions": resumptions,
+            "exit": None,
+        }
         self._manifest = {**new, **existing, **latest}
 
     def _write(self) -> None:

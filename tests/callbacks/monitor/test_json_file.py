@@ -181,3 +181,37 @@ def test_without_a_directory(log_lines):
     assert writer.enabled is False
     assert logger.get_logger_dir() is None
     assert 1 == len([line for line in log_lines if line.startswith("JSONWriter: no logger directory")])
+
+
+NOT_FINITE = {"a": float("nan"), "b": float("inf"), "c": -float("inf")}
+
+
+def strictly(name):
+    raise ValueError(f"{name} is not JSON")
+
+
+def test_not_finite(log_dir):
+    """NaN and infinity are written as strings, because JSON does not have them, and are read as numbers."""
+
+    class PutAll(Callback):
+        def _trigger(self):
+            for name, value in NOT_FINITE.items():
+                self.trainer.monitors.put_scalar(name, value)
+
+    run(CountingTrainer(), [PutAll()], [JSONWriter()], epochs=1)
+    with open(os.path.join(log_dir, "stats.json")) as file:
+        (row,) = json.load(file, parse_constant=strictly)
+    assert ["NaN", "Infinity", "-Infinity"] == [row[name] for name in "abc"]
+    (row,) = JSONWriter.load_existing_json(log_dir)
+    assert str(NOT_FINITE) == str({name: row[name] for name in "abc"})
+
+
+def test_not_finite_of_an_earlier_version(log_dir):
+    """A file of an earlier version, in which they are not strings, is read and continued."""
+    write(log_dir, '[{"a": NaN, "b": Infinity, "c": -Infinity, "epoch_num": 1, "global_step": 2}]')
+    (row,) = JSONWriter.load_existing_json(log_dir)
+    assert str(NOT_FINITE) == str({name: row[name] for name in "abc"})
+    run(CountingTrainer(), [Put(epoch="d")], [JSONWriter()], epochs=2, starting_epoch=2)
+    with open(os.path.join(log_dir, "stats.json")) as file:
+        rows = json.load(file, parse_constant=strictly)
+    assert [1, 2] == [row["epoch_num"] for row in rows]

@@ -261,6 +261,9 @@ class TestExisting:
         assert {"host": "another"} == resumption["changed"]["machine"]
         # resuming advances the seed of the graph
         assert {"machine", "length", "seeds"} == set(resumption["changed"])
+        # the length is that of the whole training
+        assert (1, 2) == (before["length"]["max_epoch"], after["length"]["max_epoch"])
+        assert before["length"]["starting_epoch"] == after["length"]["starting_epoch"]
         assert before["exit"] == resumption["exit before"]
         assert (6, before["first datapoints"]) == (after["exit"]["global_step"], after["first datapoints"])
 
