@@ -46,6 +46,7 @@ __all__ = [
     "require_workers",
     "reset_each_once",
     "reset_twice_error",
+    "stop_workers",
 ]
 
 T = TypeVar("T")
@@ -169,6 +170,9 @@ class DataFlow(HasPosition, Metered, ABC):
         Call it exactly once, in the process that iterates, before the first iteration. A DataFlow that wraps another
         one also resets the wrapped one.
         """
+
+    def _stop_workers(self) -> None:
+        """Stop the processes and threads of this stage, which then needs another `reset_state`."""
 
     def get_data(self) -> Iterator[Datapoint]:
         """Start a pass. This is the old name of `__iter__`."""
@@ -379,6 +383,14 @@ def length_or_none(ds: DataFlow) -> int | None:
         return len(ds)
     except NotImplementedError:
         return None
+
+
+def stop_workers(flow: object) -> None:
+    """Stop the processes and threads of a DataFlow and of those that it reads. It can be reset and iterated again."""
+    if isinstance(flow, DataFlow):
+        flow._stop_workers()
+        for stage in flow._stages_read():
+            stop_workers(stage)
 
 
 def reset_each_once(dataflows: list[DataFlow]) -> None:
