@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import cv2
 import numpy as np
-from coco import Split, read_image
+from coco import Split, read_annotated
 from config import MINI_MASK, Config
 
 from tensorpack_lite import *
@@ -51,7 +51,7 @@ class Augment:
     def __call__(self, datapoint: list) -> list:
         image = datapoint[0]
         rows = [row for row in self.coco.imgToAnns[image["id"]] if min(row["bbox"][2:]) > 0]
-        pixels = read_image(image["path"])
+        pixels = read_annotated(image)
         transform = self.geometric.get_transform(pixels)
         pixels = transform.apply_image(pixels)
         boxes = np.array([row["bbox"] for row in rows], "float32").reshape(-1, 4)
@@ -62,10 +62,20 @@ class Augment:
         labels = [-1 if row.get("iscrowd") else self.label[row["category_id"]] for row in rows]
         results = [self.photometric.augment(pixels), boxes[kept], np.array(labels, "int32")]
         if self.config.masks:
-            masks = [transform.apply_image(self.coco.annToMask(row) * 255) for row in rows]
+            masks = [transform.apply_image(self.make_mask(row, image["path"])) for row in rows]
             masks = [crop_mask(mask, box) for mask, box in zip(masks, boxes[kept])]
             results.append(np.array(masks, "uint8").reshape(-1, MINI_MASK, MINI_MASK))
         return results
+
+    def make_mask(self, row: dict, path: str) -> np.ndarray:
+        """Return the mask [H, W] of an annotation, with the values 0 and 255."""
+        try:
+            return self.coco.annToMask(row) * 255
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise ValueError(
+                f"Augment: annotation {row['id']} of {path} has no valid segmentation ({error!r}). Correct it, or train without "
+                "--masks."
+            ) from error
 
 
 def transform_boxes(boxes: np.ndarray, transform, shape: tuple) -> np.ndarray:

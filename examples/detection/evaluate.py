@@ -13,7 +13,7 @@ import os
 
 import cv2
 import numpy as np
-from coco import Split, load_splits, read_image
+from coco import Split, load_splits, read_annotated
 from config import Config
 from detect import detect, draw, get_predict_config
 from model import Model
@@ -61,7 +61,7 @@ def evaluate(predictor, split: Split, config: Config, log_dir: str) -> dict:
     results: list = []
     pictures: list = []
     for image in split.images:
-        pixels = read_image(image["path"])
+        pixels = read_annotated(image)
         detections = detect(predictor, pixels, config)
         results += to_coco(image["id"], detections, config)
         if len(pictures) < 6:

@@ -23,10 +23,17 @@ def run(args: argparse.Namespace) -> int:
             f"{', '.join(missing)} must be installed to build the pages. Run in {source.parent}: pip install '.[tf,docs]'"
         )
     target = source / "_build" / "html"
-    sys.stdout.write(f"Building {target}, which takes about a minute the first time ...\n")
+    finished = target.parent / "finished"  # exists while `target` is what a whole build has written
+    is_whole = finished.exists()
+    time = "" if is_whole else ", which takes about five minutes of CPU time"
+    sys.stdout.write(f"Building {target}{time} ...\n")
     sys.stdout.flush()
-    if not _build(source, target):
+    if is_whole:
+        finished.unlink()
+    if not _build(source, target, is_whole):
         return 1
+    target.mkdir(parents=True, exist_ok=True)
+    finished.touch()
     index = target / "index.html"
     is_open = not args.no_browser and webbrowser.open(index.as_uri())
     sys.stdout.write(f"{'Opened' if is_open else 'Open this file in a browser:'} {index}\n")
@@ -44,9 +51,21 @@ def _find_sources() -> Path:
     )
 
 
-def _build(source: Path, target: Path) -> bool:
-    """Run Sphinx, which reads only what has changed since the last time, and return whether it succeeded."""
-    command = [sys.executable, "-m", "sphinx", "-q", "-j", "2", "-b", "html", str(source), str(target)]
+def _build(source: Path, target: Path, is_whole: bool) -> bool:
+    """
+    Run Sphinx.
+
+    Args:
+        source: the folder of the pages.
+        target: the folder to write.
+        is_whole: whether the last build has finished. Then Sphinx reads only what has changed. After an interruption, it
+            would fail, because its search index lacks the pages that are not written again.
+
+    Returns:
+        Whether it succeeded.
+    """
+    command = [sys.executable, "-m", "sphinx", "-q", "-j", str(min(4, os.cpu_count() or 1)), "-b", "html"]
+    command += [*([] if is_whole else ["-E", "-a"]), str(source), str(target)]
     paths = [str(_LIBRARY.parent), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     return subprocess.run(command, env=environment, check=False).returncode == 0

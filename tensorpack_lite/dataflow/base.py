@@ -151,6 +151,9 @@ class DataFlow(HasPosition, Metered, ABC):
         one also resets the wrapped one.
         """
 
+    def _stop_workers(self) -> None:
+        """Stop the processes and threads of this stage, which then needs another `reset_state`."""
+
     def get_data(self) -> Iterator[Datapoint]:
         """Start a pass. This is the old name of `__iter__`."""
         return self.__iter__()
@@ -360,6 +363,14 @@ def length_or_none(ds: DataFlow) -> int | None:
         return len(ds)
     except NotImplementedError:
         return None
+
+
+def stop_workers(flow: object) -> None:
+    """Stop the processes and threads of a DataFlow and of those that it reads. It can be reset and iterated again."""
+    if isinstance(flow, DataFlow):
+        flow._stop_workers()
+        for stage in flow._stages_read():
+            stop_workers(stage)
 
 
 def reset_each_once(dataflows: list[DataFlow]) -> None:

@@ -151,7 +151,7 @@ class ParallelMapData(ProxyDataFlow):
 
         The first iteration fills the buffer, so this method does not wait for datapoints of `ds`.
         """
-        self._close()
+        self._stop_workers()
         with separate_pipelines():  # workers may be forks of this process
             self._pool = self._start_pool()
         self._tape = self._pool.tape
@@ -160,7 +160,7 @@ class ParallelMapData(ProxyDataFlow):
         try:
             super().reset_state()
         except BaseException:  # also after Ctrl-C no workers may keep running
-            self._close()
+            self._stop_workers()
             raise
         self._source = iter(())
         self._in_flight = 0
@@ -179,7 +179,7 @@ class ParallelMapData(ProxyDataFlow):
         try:
             self._in_flight = self._pool.restore(state["pool"])
         except BaseException:  # also after Ctrl-C no workers may keep running
-            self._close()
+            self._stop_workers()
             raise
         self._at_start = state["at_start"]
         # the rest of the open pass may be empty
@@ -193,7 +193,7 @@ class ParallelMapData(ProxyDataFlow):
             require_workers(self, self._owner)
             yield from self._one_pass(start) if self.strict else self._without_end()
 
-    def _close(self) -> None:
+    def _stop_workers(self) -> None:
         """Stop the workers, if there are any."""
         if self._stop_pool is not None:
             self._stop_pool()

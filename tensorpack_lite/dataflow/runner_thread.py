@@ -16,7 +16,14 @@ from ..utils import logger
 from ..utils.checks import check_at_least, check_callable
 from ..utils.handoff import HandoffQueue
 from ..utils.old_names import old_arguments
-from .base import DataFlow, Datapoint, require_dataflow, reset_each_once, reset_twice_error
+from .base import (
+    DataFlow,
+    Datapoint,
+    require_dataflow,
+    reset_each_once,
+    reset_twice_error,
+    stop_workers,
+)
 from .exact.recording import Recording
 from .exact.runner import EndlessRunner, WorkersInTurn, begin_at, run_and_report, states_to_restore
 from .failure import stage_error
@@ -76,6 +83,13 @@ class MultiThreadRunner(EndlessRunner):
             self._threads = self._start(self._recording)
         self._owner = self._threads.owner
         weakref.finalize(self, self._threads.stop)
+
+    def _stop_workers(self) -> None:
+        if self._threads is not None:
+            self._threads.stop()
+        self._threads = self._owner = None
+        for ds in self.dataflows:
+            stop_workers(ds)
 
     def _start(self, recording: Recording | None) -> _Threads:
         if recording is None or self._shares_dataflows():

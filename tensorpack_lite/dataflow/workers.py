@@ -53,6 +53,12 @@ class DataFromWorkers(ProxyDataFlow):
             self._group = WorkerGroup(type(self).__name__, self._tasks())
         self._owner = os.getpid()
 
+    def _stop_workers(self) -> None:
+        if self._group is not None:
+            self._group.stop()
+        self._group = self._owner = None
+        self._received.clear()
+
     def _stages_read(self) -> list[object]:
         return []  # they are in the workers
 

@@ -95,8 +95,9 @@ class FeedInput(InputSource):
         return dict(zip(self._feed_names, arrays))
 
     def release(self) -> None:
-        """Drop the iterator, which releases the resources of the DataFlow."""
+        """Drop the iterator, which releases the resources of the DataFlow, and stop its workers."""
         self._datapoints = None
+        self.flow.close()
 
 
 class _FeedCallback(Callback):

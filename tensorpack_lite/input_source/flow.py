@@ -8,7 +8,7 @@ from typing import Any, ContextManager
 import numpy as np
 
 from ..compat import tfv1 as tf
-from ..dataflow.base import DataFlow
+from ..dataflow.base import DataFlow, stop_workers
 from ..dataflow.batch import find_batch_size
 from ..dataflow.exact.recording import ResumeReport, State
 from ..dataflow.meter import Meter
@@ -25,7 +25,8 @@ class InputFlow:
     """
     The flow of datapoints into an input, which the inputs around it share.
 
-    The input calls `open` when it is set up, `taking` for each tower, and `leave_pass` when it begins a new pass early.
+    The input calls `open` when it is set up, `taking` for each tower, `leave_pass` when it begins a new pass early, and
+    `close` after training.
     Everything else is for the features that observe it. Without exact resume, nothing is counted.
 
     Args:
@@ -139,6 +140,10 @@ class InputFlow:
             self._stream.leave_pass()
         if self._used is not None:
             self._used.assign(self._stream.start)
+
+    def close(self) -> None:
+        """Stop the workers of the DataFlow, when training has ended. Another training resets it again."""
+        stop_workers(self._data)
 
     def use_all(self) -> None:
         """Count all datapoints that were read as used."""

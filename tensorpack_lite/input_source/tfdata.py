@@ -20,6 +20,7 @@ from .exact.tickets import Elements
 from .stream import Stream
 
 _NUM_AHEAD = 2
+_JOIN_SECONDS = 2.0  # how long the end of training waits for a DataFlow
 _MAX_AHEAD = 4096  # datapoints that tf.data may have prefetched
 
 
@@ -106,7 +107,7 @@ class TFDatasetInput(FeedfreeInput):
         self._skip = tf.placeholder_with_default(np.int64(0), [], name="num_to_skip")
         return dataset.skip(self._skip)
 
-    def _stop_reading(self, wait: bool = False) -> None:
+    def _stop_reading(self, wait: float | None = 0) -> None:
         if self._reader is not None:
             self._reader.stop(wait)
             self._reader = None
@@ -169,7 +170,7 @@ class TFDatasetInput(FeedfreeInput):
             )
         self._error = None
         if self._was_reset and self.flow.is_counted:  # for another round of inference
-            self._stop_reading(wait=True)
+            self._stop_reading(wait=None)
             self.flow.leave_pass()
         self._was_reset = True
         feeds = {self._skip: self._elements.start} if self._elements is not None else None
@@ -196,7 +197,8 @@ class _DatasetCallback(Callback):
             self._source._reader.interrupt()
 
     def _after_train(self) -> None:
-        self._source._stop_reading()
+        self._source._stop_reading(wait=_JOIN_SECONDS)
+        self._source.flow.close()
 
 
 class _Reader(Iterator[Any]):
@@ -221,11 +223,10 @@ class _Reader(Iterator[Any]):
             return taken[0]
         raise self._items.error or StopIteration
 
-    def stop(self, wait: bool = False) -> None:
-        """End the iteration for waiting and later requests. TensorFlow may still prefetch."""
+    def stop(self, wait: float | None) -> None:
+        """End the iteration, and wait at most some seconds, or without limit, for the thread. TensorFlow may still prefetch."""
         self._items.stop()
-        if wait:
-            self._thread.join()
+        self._thread.join(wait)
 
     def interrupt(self) -> None:
         """Make a waiting request fail, from another thread."""

@@ -16,7 +16,7 @@ from ..utils.checks import check_type
 from ..utils.errors import type_error
 from ..utils.old_names import accepts_old_names
 from .config import PredictConfig
-from .export_check import Expected, check_outputs, evaluate, warn_not_compared
+from .export_check import Expected, check_files, check_outputs, evaluate, warn_not_compared
 
 __all__ = ["ModelExporter"]
 
@@ -106,7 +106,7 @@ class ModelExporter:
 
         The inputs and outputs of its signature are named as tensors of the graph, without the `:0`: `"image"` for `image:0`. Other
         characters than letters, digits and underscores become underscores; tensors whose names would then be equal keep their
-        names in the graph. The directory appears when it is complete. It is written to `<filename>.tmp<pid>` first, and an old
+        names in the graph. Files of vocabularies are copied to its subdirectory `assets`. The directory appears when it is complete. It is written to `<filename>.tmp<pid>` first, and an old
         one is moved to `<filename>.old<pid>` until the new one is in its place; an export that is killed may leave these.
 
         Args:
@@ -119,6 +119,8 @@ class ModelExporter:
         Raises:
             FileExistsError: `filename` exists, and either `overwrite` is False or `filename` is not a SavedModel.
             TypeError: `tags` is a string.
+            RuntimeError: the model reads a file that would not be copied.
+            ValueError: the path has brackets or backslashes, which TensorFlow takes for a pattern.
 
         Example:
             >>> predict = tensorflow.saved_model.load("serving/1").signatures["serving_default"]         # TF 2
@@ -146,12 +148,15 @@ class ModelExporter:
         with self._model() as (sess, inputs, outputs):
             names = [_DEFAULT_SIGNATURE, _OLD_SIGNATURE] if signature_name is None else [signature_name]
             has_tables = bool(tf.get_collection(tf.GraphKeys.TABLE_INITIALIZERS))
+            initializers = tf.tables_initializer()
+            assets = check_files("ModelExporter.export_serving", outputs, initializers)
             builder = tf.saved_model.builder.SavedModelBuilder(path)
             builder.add_meta_graph_and_variables(
                 sess,
                 tags,
                 signature_def_map={name: _make_signature(name, inputs, outputs) for name in names},
-                main_op=tf.tables_initializer() if has_tables else None,
+                assets_collection=assets,
+                main_op=initializers if has_tables else None,
                 clear_devices=True,
                 strip_default_attrs=True,  # so that an older TensorFlow can read it
             )

@@ -8,6 +8,7 @@ from typing import Dict, NamedTuple, Sequence
 import numpy as np
 
 from ..compat import tfv1 as tf
+from ..tfutils.dependency import operations_needed
 from ..utils import logger
 
 # Folding batch normalization, and other algorithms for constant weights, change results by about 1e-4.
@@ -18,6 +19,8 @@ _TIMEOUT_MS = 60000
 _RANDOM = re.compile(
     "(?!Stateless).*(Random|Multinomial|TruncatedNormal|StandardNormal|StatefulUniform|CandidateSampler|SampleDistorted)"
 )
+
+_READS_FILES = re.compile("ReadFile|InitializeTableFromTextFile(V2)?|.*Reader(V2)?|.*Dataset(V\\d)?")
 
 Feeds = Dict[str, np.ndarray]
 
@@ -61,6 +64,47 @@ def evaluate(
         warn_not_compared(who, "the outputs of the model are random, or depend on rounding.")
         return Expected(feeds, None)
     return Expected(feeds, first)
+
+
+def check_files(who: str, outputs: Sequence[tf.Tensor], initializers: tf.Operation) -> list[tf.Tensor]:
+    """
+    Check that an exported model reads only files that are exported with it.
+
+    Args:
+        who: the function that exports, for messages.
+        outputs: the outputs of the model.
+        initializers: the operation that initializes its tables.
+
+    Returns:
+        The tensors with the paths of the files to export, which TensorFlow replaces when it runs the initializers.
+
+    Raises:
+        RuntimeError: the model reads another existing file.
+    """
+    assets: list[tf.Tensor] = tf.get_collection(tf.GraphKeys.ASSET_FILEPATHS)
+    replaced = {tensor.name for tensor in assets}
+    for targets, known in ((outputs, set()), ([initializers], replaced)):
+        for operation in operations_needed(targets):
+            if _READS_FILES.fullmatch(operation.type) is None:
+                continue
+            for tensor in operation.inputs:
+                path = "" if tensor.name in known else _find_file(tensor)
+                if path:
+                    raise RuntimeError(
+                        f"{who}: '{operation.name}' reads '{path}', which TensorFlow does not export, so the SavedModel would fail "
+                        "on another machine. Read the file in Python, and pass its content to tf.constant; or read a vocabulary "
+                        "with tf.lookup.TextFileInitializer."
+                    )
+    return assets
+
+
+def _find_file(tensor: tf.Tensor) -> str:
+    """Return the first path of an existing file in a constant of strings; an empty text if there is none."""
+    if tensor.dtype.base_dtype != tf.string or tensor.op.type != "Const":
+        return ""
+    values = [value.decode() for value in tf.make_ndarray(tensor.op.get_attr("value")).reshape(-1)]
+    files = (path for path in values if tf.gfile.Exists(path) and not tf.gfile.IsDirectory(path))
+    return next(files, "")
 
 
 def check_outputs(

@@ -254,6 +254,25 @@ def delay_sigint() -> Iterator[None]:
                 handler(signal.SIGINT, received[0])
 
 
+def require_children(who: str) -> None:
+    """
+    Require that this process may start others.
+
+    Args:
+        who: what starts them, for the message.
+
+    Raises:
+        RuntimeError: this is a daemonic process of multiprocessing, such as a worker of `multiprocessing.Pool`.
+    """
+    process = multiprocessing.process.current_process()
+    if process.daemon:
+        raise RuntimeError(
+            f"{who}: cannot start processes in '{process.name}' (pid {os.getpid()}), which is a daemonic process of "
+            "multiprocessing, such as a worker of multiprocessing.Pool. Start it with daemon=False (concurrent.futures does), or "
+            "use threads, such as MultiThreadMapData."
+        )
+
+
 def start_proc_mask_signal(proc: Startable | Sequence[Startable]) -> None:
     """
     Start processes that ignore Ctrl-C. The main process handles it and ends them.
@@ -261,9 +280,14 @@ def start_proc_mask_signal(proc: Startable | Sequence[Startable]) -> None:
     Args:
         proc: a process or a thread, or a list of them.
 
+    Raises:
+        RuntimeError: this process is daemonic, and `proc` has processes; see `require_children`.
+
     Note:
         Outside of the main thread, the processes are started without ignoring Ctrl-C.
     """
+    if any(isinstance(each, BaseProcess) for each in _as_list(proc)):
+        require_children("start_proc_mask_signal")
     with mask_sigint():
         for each in _as_list(proc):
             each.start()

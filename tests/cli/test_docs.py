@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+
 import pytest
 
 from tensorpack_lite.cli import docs
@@ -15,7 +17,7 @@ def clone(tmp_path, monkeypatch):
     (tmp_path / "docs" / "conf.py").write_text("", encoding="utf-8")
     monkeypatch.setattr(docs, "_LIBRARY", tmp_path / "tensorpack_lite")
     monkeypatch.setattr(docs, "find_spec", lambda name: name)
-    monkeypatch.setattr(docs, "_build", lambda source, target: True)
+    monkeypatch.setattr(docs, "_build", lambda source, target, is_whole: True)
     monkeypatch.setattr(docs.webbrowser, "open", lambda url: False)
     return tmp_path
 
@@ -23,12 +25,12 @@ def clone(tmp_path, monkeypatch):
 def test_it_builds_and_opens_the_pages(clone, monkeypatch, capsys):
     """The pages are built in `docs/_build/html`, and the browser opens the first one."""
     built, opened = [], []
-    monkeypatch.setattr(docs, "_build", lambda source, target: built.append((source, target)) or True)
+    monkeypatch.setattr(docs, "_build", lambda *arguments: built.append(arguments) or True)
     monkeypatch.setattr(docs.webbrowser, "open", lambda url: opened.append(url) or True)
 
     html = clone / "docs" / "_build" / "html"
     assert 0 == main(["docs"])
-    assert [(clone / "docs", html)] == built
+    assert [(clone / "docs", html, False)] == built
     assert [(html / "index.html").as_uri()] == opened
     assert f"Opened {html / 'index.html'}" in capsys.readouterr().out
 
@@ -62,7 +64,41 @@ def test_an_installed_package_says_what_to_do(clone, monkeypatch, capsys):
 
 def test_a_failed_build_fails(clone, monkeypatch):
     """If Sphinx fails, which prints the reason, the exit code is 1 and nothing is opened."""
-    monkeypatch.setattr(docs, "_build", lambda source, target: False)
+    monkeypatch.setattr(docs, "_build", lambda source, target, is_whole: False)
     monkeypatch.setattr(docs.webbrowser, "open", lambda url: pytest.fail("opened"))
 
     assert 1 == main(["docs"])
+
+
+def test_after_an_interruption_everything_is_built_again(clone, monkeypatch):
+    """Only a build that has finished is continued: what an interrupted one leaves makes Sphinx fail in all later builds."""
+    found = []
+
+    def build(source, target, is_whole):
+        target.mkdir(parents=True, exist_ok=True)
+        found.append(is_whole)
+        if len(found) in (1, 4):
+            raise KeyboardInterrupt
+        return len(found) != 6
+
+    monkeypatch.setattr(docs, "_build", build)
+    for number in range(8):
+        if number in (0, 3):
+            with pytest.raises(KeyboardInterrupt):
+                main(["docs"])
+        else:
+            assert (number == 5) == main(["docs"])
+    assert [False, False, True, True, False, True, False, True] == found
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_sphinx_reads_everything_again(monkeypatch, tmp_path, is_whole):
+    """Sphinx is told to ignore what an interrupted build has left."""
+    commands = []
+    monkeypatch.setattr(
+        docs.subprocess,
+        "run",
+        lambda command, **options: commands.append(command) or argparse.Namespace(returncode=0),
+    )
+    assert docs._build(tmp_path, tmp_path / "html", is_whole)
+    assert is_whole == ({"-E", "-a"}.isdisjoint(commands[0]))

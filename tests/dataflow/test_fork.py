@@ -67,3 +67,24 @@ def test_iterating_in_a_fork(name):
         fork.kill()
         fork.join()
     next(iter(flow))
+
+
+def reset_in_daemon(name, connection):
+    """Reset a DataFlow, and send the text of its error."""
+    try:
+        FLOWS[name]().reset_state()
+        connection.send("")
+    except RuntimeError as error:
+        connection.send(str(error))
+
+
+@pytest.mark.parametrize("name", [name for name in FLOWS if "Process" in name])
+def test_a_daemonic_process(name):
+    """In a daemonic process, which may have no children, workers are an error that says what to do."""
+    here, there = multiprocessing.Pipe()
+    process = multiprocessing.Process(target=reset_in_daemon, args=(name, there), daemon=True)
+    process.start()
+    text = here.recv()
+    process.join()
+    assert text.startswith(f"{name}: cannot start processes in '{process.name}'")
+    assert "MultiThreadMapData" in text

@@ -198,7 +198,7 @@ class TestLife:
         flow = reset(MultiThreadMapData(six(), 1, wait, buffer_size=1000))  # 50 s of work
         next(iter(flow))
         (old,) = workers()
-        flow._close()
+        flow._stop_workers()
         assert len(calls) < 500
         slow.set()
         reset(flow)

@@ -389,7 +389,7 @@ class TestWorkers:
         self.wait_until(lambda: len(worker.read()) > 1 and worker.read()[1].count == 8)
         worker, function = worker.read()
         assert ("working", 7) == (worker.state, function.count - 1)
-        flow._close()
+        flow._stop_workers()
         thread.join(20)
 
     def test_exact_resume_has_the_same_tree(self):

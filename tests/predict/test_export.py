@@ -258,6 +258,43 @@ class TestServing:
         changed(function, outputs=["a/b", "a_b", "a_b"]).export_serving(str(tmp_path / "m"))
         assert (["x"], ["a/b:0", "a_b:0"]) == signature(tmp_path / "m", "serving_default")
 
+    @pytest.mark.parametrize("kind", ["vocabulary", "content"])
+    def test_files(self, tmp_path, kind):
+        """Files that the model reads are exported, so the model works without the original; otherwise it is an error."""
+        vocabulary = tmp_path / "words.txt"
+        vocabulary.write_text("no\nyes\n")
+
+        def look_up(word):
+            if kind == "vocabulary":
+                initializer = tf.lookup.TextFileInitializer(
+                    str(vocabulary),
+                    tf.string,
+                    tf.lookup.TextFileIndex.WHOLE_LINE,
+                    tf.int64,
+                    tf.lookup.TextFileIndex.LINE_NUMBER,
+                )
+                return tf.identity(tf.lookup.StaticHashTable(initializer, -1).lookup(word), name="y")
+            content = tf.read_file(tf.constant(str(vocabulary)))
+            return tf.identity(tf.strings.length(tf.strings.join([content, word])), name="y")
+
+        config = PredictConfig(
+            tower_func=look_up,
+            input_signature=[tf.TensorSpec([], tf.string, "word")],
+            input_names=["word"],
+            output_names=["y"],
+        )
+        path = str(tmp_path / "serving")
+        if kind == "content":
+            with pytest.raises(RuntimeError, match="reads '.*words.txt', which TensorFlow does not export"):
+                ModelExporter(config).export_serving(path)
+            assert ["words.txt"] == os.listdir(str(tmp_path))
+            return
+        ModelExporter(config).export_serving(path)
+        vocabulary.unlink()
+        with tf.Graph().as_default(), tf.Session() as sess:
+            tf.saved_model.loader.load(sess, ["serve"], path)
+            assert 1 == sess.run("y:0", {"word:0": "yes"})
+
     def test_tables(self, tmp_path):
         """Lookup tables are initialized when the model is loaded."""
         scale(outputs=["looked_up"], inputs=["label"]).export_serving(str(tmp_path / "m"))

@@ -293,7 +293,7 @@ class HumanHyperParamSetter(HyperParamSetter):
     Callback that sets a hyper-parameter to a value in a file that can be edited during training.
 
     The file is in the logger's directory; each line is `name:value`. Nothing happens while the file does not
-    exist. A warning is logged if a line cannot be parsed or the name is missing.
+    exist. A warning is logged if the value is not a number or the name is missing; other lines are ignored.
 
     Args:
         param: a `HyperParam`, or the name of a variable.
@@ -335,9 +335,9 @@ class HumanHyperParamSetter(HyperParamSetter):
         if not os.path.isfile(path):
             return None
         try:
-            with open(path, encoding="utf-8") as file:
-                pairs = [line.strip().split(":") for line in file if line.strip()]
-            return float({name.strip(): value for name, value in pairs}[self.param.readable_name])
+            with open(path, encoding="utf-8-sig") as file:  # Windows writes a byte-order mark
+                rows = [line.strip().rpartition(":") for line in file if line.strip()]
+            return float({name.strip(): value for name, _, value in rows}[self.param.readable_name])
         except (OSError, ValueError, KeyError) as error:
             problem = f"cannot read '{self.param.readable_name}' from '{path}' ({error!r})"
             logger.warning(f"HumanHyperParamSetter: {problem}. Each line must be name:value.")

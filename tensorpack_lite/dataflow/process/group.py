@@ -18,7 +18,7 @@ from multiprocessing import connection
 from multiprocessing.process import BaseProcess
 from typing import Any, Callable, Iterator, NoReturn, Sequence, TypeVar
 
-from ...utils.concurrency import delay_sigint, is_main_thread
+from ...utils.concurrency import delay_sigint, is_main_thread, require_children
 from ...utils.random_streams import make_worker_streams
 from ..meter import Meter, WorkerProcess, current_meter
 from ..records import Page
@@ -49,6 +49,7 @@ class WorkerGroup:
 
     Raises:
         pickle.PicklingError: workers are spawned, and a task cannot be pickled.
+        RuntimeError: this process is daemonic, so it cannot have children.
 
     Note:
         The start method is the global one of multiprocessing. The workers are stopped by `stop`, when this object is
@@ -56,6 +57,7 @@ class WorkerGroup:
     """
 
     def __init__(self, who: str, tasks: Sequence[Task]) -> None:
+        require_children(who)
         self._who = who
         self._selector = selectors.DefaultSelector()
         self._tasks = tasks

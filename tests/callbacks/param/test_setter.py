@@ -186,13 +186,15 @@ class TestHumanHyperParamSetter:
     def train(self, log_dir, rate, text=None):
         """Train one epoch with this text in the file."""
         if text is not None:
-            with open(os.path.join(log_dir, "hyper.txt"), "w") as file:
+            with open(os.path.join(log_dir, "hyper.txt"), "w", encoding="utf-8") as file:
                 file.write(text)
         run(CountingTrainer(), [HumanHyperParamSetter(rate)], epochs=1)
 
-    @pytest.mark.parametrize("text", ["rate:0.25", "other:3\nrate: 0.25\n\n"])
+    @pytest.mark.parametrize(
+        "text", ["rate:0.25", "other:3\nrate: 0.25\n\n", "\ufeffrate:0.25", "other = 3\na:b:c\nrate:0.25"]
+    )
     def test_a_value(self, log_dir, thing, rate, text):
-        """The value is read from the line with the parameter's name."""
+        """The value is read from the line with the parameter's name, whatever other lines are, and after a byte-order mark."""
         self.train(log_dir, rate, text)
 
         assert 0.25 == thing.rate

@@ -79,6 +79,65 @@ class TestData:
         with pytest.raises(OSError, match="cannot read"):
             coco.read_image(str(tmp_path / "no.jpg"))
 
+    @pytest.mark.parametrize(
+        ("kind", "change", "message"),
+        [
+            ("images", {"file_name": None}, "entry 0 of 'images', .*\"id\".* has no file_name"),
+            ("annotations", {"bbox": None}, "entry 0 of 'annotations', .*\"id\": 77.* has no bbox"),
+            (
+                "annotations",
+                {"image_id": 99},
+                "annotation 77 of image 'unknown': its image_id 99 is not among",
+            ),
+            (
+                "annotations",
+                {"category_id": 99},
+                "annotation 77 of image '.*': its category_id 99 is not among",
+            ),
+            (
+                "annotations",
+                {"bbox": [1, 2, "3", 4]},
+                "annotation 77 of image '.*': its bbox is .*expected .x, y",
+            ),
+            (
+                "annotations",
+                {"bbox": [900, 2, 3, 4]},
+                "annotation 77 of image '.*': its bbox .* is outside of",
+            ),
+        ],
+    )
+    def test_wrong_annotations(self, load, scenes, tmp_path, kind, change, message):
+        """An error in the annotations names the image or the annotation."""
+        content = json.loads((scenes / "train.json").read_text())
+        content["annotations"][0]["id"] = 77
+        content[kind][0].update(change)
+        content[kind][0] = {key: value for key, value in content[kind][0].items() if value is not None}
+        (tmp_path / "train.json").write_text(json.dumps(content))
+        with pytest.raises(ValueError, match=message):
+            load("coco").read_annotations(tmp_path / "train.json")
+
+    def test_another_size(self, load, scenes):
+        """An image whose size is not that of its annotations, such as one that EXIF turns, raises an error with its path."""
+        coco = load("coco")
+        train, _ = coco.load_splits(str(scenes))
+        image = dict(train.images[0], width=train.images[0]["width"] + 1)
+        augment = load("augment").Augment(train, coco.with_classes(load("config").SCENES, train.coco))
+        with pytest.raises(ValueError, match="read_annotated: .* has 64 x 64 pixels, .* for 65 x 64"):
+            augment([image])
+
+    def test_a_wrong_mask(self, load, scenes):
+        """A segmentation that cannot be read raises an error with the annotation and the image."""
+        coco = load("coco")
+        train, _ = coco.load_splits(str(scenes))
+        settings = coco.with_classes(load("config").SCENES, train.coco)._replace(masks=True)
+        image = train.images[0]
+        row = train.coco.imgToAnns[image["id"]][0]
+        del row["segmentation"]
+        with pytest.raises(
+            ValueError, match=f"annotation {row['id']} of .*{image['file_name']} has no valid"
+        ):
+            load("augment").Augment(train, settings)([image])
+
     def test_coco_folder(self, load, scenes, tmp_path):
         """The layout of COCO's archives is found."""
         (tmp_path / "annotations").mkdir()
