@@ -12,7 +12,7 @@ from .curves import group_by_statistic
 from .html import Html, element
 from .reading import Training
 from .scales import format_number
-from .summary import better_direction, is_loss, is_validation
+from .summary import better_direction, better_directions, is_loss, is_validation
 
 _LEARNING_RATE = re.compile(r"learning_rate|(^|[^a-z])lr([^a-z]|$)", re.I)
 _OF_THE_MACHINE = re.compile(r"queue_size|^Throughput|Memory|GPUUtil|(^|[_/ ])(time|seconds|secs)$")
@@ -76,7 +76,7 @@ class _Drawing:
             "article",
             element("header", element("h3", title), button),
             *parts,
-            draw_legend(series, number),
+            draw_legend(series, number, self._trainings),
             class_="card",
             data_names=" ".join([title, *members, *rates]),
         )
@@ -96,7 +96,15 @@ class _Drawing:
                         label += f": {name}"
                     is_dashed = is_validation(name) if has_both else color >= NUM_COLORS
                     points = training.steps[name], training.curves[name]
+                    if name in _planned(training):
+                        points = stairs(*points)
                     yield Series(name, label, run, color, is_dashed, *points)
+
+
+def _planned(training: Training) -> Any:
+    """Return the hyper-parameters that schedules set, by name; anything if the manifest is damaged."""
+    known = training.part("planned values").get("known")
+    return known if isinstance(known, dict) else {}
 
 
 def _plots(names: List[str]) -> List[Tuple[str, List[str], List[str]]]:
@@ -119,7 +127,13 @@ def _plots(names: List[str]) -> List[Tuple[str, List[str], List[str]]]:
     ]
 
 
-def draw_legend(series: List[Series], number: int) -> Html:
+def stairs(steps: np.ndarray, values: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
+    """Return the corners of a hyper-parameter: each value is reported at the last step in which it was used."""
+    corners = np.stack([[steps[0], *steps[:-1]], steps], 1).ravel()
+    return corners, np.repeat(values, 2)
+
+
+def draw_legend(series: List[Series], number: int, trainings: List[Training]) -> Html:
     """Return the table below a chart: the last, least and greatest value of each curve, and a button that hides the curve."""
     rows = []
     for k, one in enumerate(series):
@@ -130,7 +144,7 @@ def draw_legend(series: List[Series], number: int) -> Html:
         cells = [format_number(one.values[-1], 3), "-", "-"]
         if len(finite):
             cells[1:] = [format_number(value, 3) for value in (finite.min(), finite.max())]
-        better = better_direction(one.name)
+        better = better_directions(trainings[one.run]).get(one.name, 0)
         if better:
             place = 1 if better < 0 else 2
             cells[place] = element("b", cells[place])

@@ -137,7 +137,11 @@ def _read_model(path: str) -> dict[str, Any]:
 
 
 def _read_notes(directory: str) -> list[dict[str, Any]]:
-    return [{**note, "kind": str(note["kind"]), "text": str(note["text"])} for note in read_notes(directory)]
+    notes = [{**note, "kind": str(note["kind"]), "text": str(note["text"])} for note in read_notes(directory)]
+    remarks = {
+        note["text"]: note for note in reversed(notes) if note["kind"] == "lint"
+    }  # each start repeats them
+    return [note for note in notes if note["kind"] != "lint" or remarks[note["text"]] is note]
 
 
 def _read_events(training: Training, last_step: int | None, is_open: bool) -> None:

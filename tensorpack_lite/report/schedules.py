@@ -9,7 +9,7 @@ import numpy as np
 
 from .charts import Chart, Series, draw
 from .html import Html, element
-from .plots import draw_legend
+from .plots import draw_legend, stairs
 from .reading import Training
 
 _MAX_PLOTS = 20
@@ -35,7 +35,7 @@ def draw_schedules(trainings: List[Training], charts: List[Dict[str, Any]]) -> H
         if series:
             end = max(float(one.steps[-1]) for one in series)
             svg, data = draw(Chart(name, series, [], (0.0, end), max_points=_MAX_POINTS), len(charts))
-            legend = draw_legend(series, len(charts))
+            legend = draw_legend(series, len(charts), trainings)
             charts.append(data)
             head = element("header", element("h3", name))
             cards.append(element("article", head, svg, legend, class_="card", data_names=name))
@@ -53,7 +53,7 @@ def _series(trainings: List[Training], name: str) -> Iterator[Series]:
     for run, training in enumerate(trainings):
         where = f"{training.name}: " if len(trainings) > 1 else ""
         if name in training.curves:
-            points = training.steps[name], training.curves[name]
+            points = stairs(training.steps[name], training.curves[name])
             yield Series(name, f"{where}used", run, run, False, *points)
         plan = training.part("planned values")
         if name in _dict(plan.get("known")):

@@ -6,7 +6,7 @@ import math
 import os
 import re
 import time
-from typing import List, NamedTuple, Tuple
+from typing import Dict, List, NamedTuple, Tuple
 
 import numpy as np
 
@@ -139,13 +139,13 @@ def best_values(training: Training) -> List[Best]:
     Of a training that has diverged, only the values before that count. If a training has several losses and none is their
     total, as in a GAN, a smaller loss need not be better, and only statistics of validation have a best value.
     """
-    is_total_missing = _has_several_losses(training)
+    directions = better_directions(training)
     diverged = _diverged_at(training)
     counters = [(row.get("global_step"), row.get("epoch_num")) for row in training.rows]
     epochs = {step: epoch for step, epoch in counters if isinstance(step, int) and isinstance(epoch, int)}
     found: List[Tuple[bool, int, int, Best]] = []
     for name, values in training.curves.items():
-        better = 0 if is_total_missing and not is_validation(name) else better_direction(name)
+        better = directions[name]
         counts = np.isfinite(values) & (training.steps[name] < (np.inf if diverged is None else diverged))
         finite = np.flatnonzero(counts)
         if better and len(finite):
@@ -154,6 +154,15 @@ def best_values(training: Training) -> List[Best]:
             best = Best(name, float(values[place]), step, epochs.get(step))
             found.append((not is_validation(name), -better, len(found), best))
     return [one[-1] for one in sorted(found)]
+
+
+def better_directions(training: Training) -> Dict[str, int]:
+    """Return `better_direction` of each scalar, but 0 in training if it has several losses and none is their total, as in a GAN."""
+    is_total_missing = _has_several_losses(training)
+    return {
+        name: 0 if is_total_missing and not is_validation(name) else better_direction(name)
+        for name in training.curves
+    }
 
 
 def _has_several_losses(training: Training) -> bool:

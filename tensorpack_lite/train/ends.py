@@ -82,5 +82,7 @@ def log_end(loop: TrainLoop) -> None:
         logger.info("Ctrl-C: leaving the main loop.")
     elif isinstance(error, Preempted):
         logger.info(f"{error} It ends at global_step={loop.global_step} with exit code {error.code}.")
+    elif loop.outcome is Outcome.INTERRUPTED:
+        logger.info(f"Training was interrupted at global_step={loop.global_step}: {what}")
     elif error is not None:
         logger.error(f"Training failed at global_step={loop.global_step}: {what}")

@@ -11,6 +11,7 @@ from typing import Iterable, TextIO
 from termcolor import colored
 
 QUIET_VARIABLE = "TENSORPACK_LITE_LOG"
+ONLY_WARNINGS = "warnings"  # its value in processes of commands that have an output of their own
 _DATE_FORMAT = "%m%d %H:%M:%S"
 _TAGS = {  # of the levels: text, color, attributes
     "DEBUG": ("DBG", "yellow", ["blink"]),
@@ -51,7 +52,7 @@ class StdoutHandler(logging.StreamHandler):
 
     Attributes:
         is_quiet: whether it leaves out what is neither a warning nor marked by `extra=FOR_QUIET`; None leaves that to the
-            environment variable `TENSORPACK_LITE_LOG`.
+            environment variable `TENSORPACK_LITE_LOG`. If the variable is "warnings", only warnings and errors are shown.
     """
 
     is_quiet: bool | None = None
@@ -62,8 +63,10 @@ class StdoutHandler(logging.StreamHandler):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a line is shown."""
-        is_quiet = os.environ.get(QUIET_VARIABLE) == "quiet" if self.is_quiet is None else self.is_quiet
-        is_shown = not is_quiet or record.levelno >= logging.WARNING or hasattr(record, "is_for_quiet")
+        value = os.environ.get(QUIET_VARIABLE)
+        is_quiet = value == "quiet" if self.is_quiet is None else self.is_quiet
+        is_wanted = value != ONLY_WARNINGS and (not is_quiet or hasattr(record, "is_for_quiet"))
+        is_shown = is_wanted or record.levelno >= logging.WARNING
         return is_shown and sys.stdout is not None and bool(super().filter(record))
 
     @property

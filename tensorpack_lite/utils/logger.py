@@ -17,7 +17,7 @@ import sys
 from contextlib import contextmanager
 from typing import Any, Iterator
 
-from .log_lines import QUIET_VARIABLE, LineFormatter, StdoutHandler
+from .log_lines import ONLY_WARNINGS, QUIET_VARIABLE, LineFormatter, StdoutHandler
 from .old_names import find_old_name
 from .own_rank import GivenRank, find_given_rank
 from .redaction import hide_secrets
@@ -162,6 +162,8 @@ def is_quiet() -> bool:
         ValueError: the variable has another value.
     """
     value = os.environ.get(QUIET_VARIABLE, "")
+    if value == ONLY_WARNINGS:
+        return True
     if value not in ("", "quiet"):
         raise ValueError(
             f"logger: {QUIET_VARIABLE} has an unknown value (expected 'quiet' or nothing, got {value!r})."

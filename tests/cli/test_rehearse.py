@@ -101,6 +101,7 @@ def test_all_parts(rehearse, tmp_path, arguments):
     for part in ("steps of epoch 2", "steps of resumed epoch 3", "predictor of the checkpoint"):
         assert f"\n{part}" in output
     assert "FAILED" not in output
+    assert "Epoch 1 of" not in output  # a line of a quiet log, as the training will have it
     assert "An epoch: 100 steps of " in output
     assert "The training: 30 epochs, about " in output
     assert "Disk: 10 checkpoints of " in output

@@ -25,6 +25,7 @@ data = RepeatedData(BatchData(DataFromList([[a, np.int32(b)] for a, b in zip(x, 
 logger.set_logger_dir("log", action="k")
 callbacks = [
     ModelSaver(checkpoint_dir="elsewhere"),
+    MinSaver("cost", checkpoint_dir="elsewhere", restore_best=True),
     HyperParamSetterWithFunc("learning_rate", schedules.cosine(0.5, 60, warmup=10), step_based=True),
     ScheduledHyperParamSetter("momentum", [(0, 0.8), (2, 0.95)]),
     HumanHyperParamSetter("momentum"),
@@ -77,6 +78,7 @@ def test_find_lr(command, tmp_path):
     assert not (tmp_path / "elsewhere").exists()
     assert [] == list((tmp_path / "log").iterdir())
     assert "Training failed" not in output
+    assert "WRN" not in output  # e.g. that there is no best model to restore
 
 
 @pytest.mark.slow

@@ -235,12 +235,28 @@ PLAN = {
 }
 
 
+def test_a_remark_at_each_start(tmp_path):
+    """A remark of lint that each start of a training has repeated is shown once."""
+    remark = {"kind": "lint", "text": "the variable is unused"}
+    notes = [remark, {"kind": "speed", "text": "slow"}, remark, {"kind": "speed", "text": "slow"}, remark]
+    found = read_training(str(write_training(tmp_path, notes=notes))).notes
+    assert ["lint", "speed", "speed"] == [note["kind"] for note in found]
+
+
+def test_losses_of_a_gan(tmp_path):
+    """If a training has several losses without a total, no value in their legends is marked as the best; one loss has one."""
+    scalars = {"g_loss": [4.0, 2.0], "d_loss": [1.0, 3.0]}
+    assert "<b>" not in page_of(write_training(tmp_path / "gan", scalars)).source
+    assert "<td><b>2</b></td>" in page_of(write_training(tmp_path / "one", {"loss": [4.0, 2.0]})).source
+
+
 class TestSchedules:
     def test_one(self, tmp_path):
         """The planned values are drawn as steps until the end, with those that were used; unknown ones are named."""
         page = page_of(write_training(tmp_path, manifest={"planned values": PLAN}))
         used, planned = page.data["charts"][-1]["curves"]
         assert ("used", "planned") == (used["label"], planned["label"])
+        assert {0} == {dx * dy for dx, dy in zip(used["x"][1:], np.diff(used["y"]))}  # no ramp
         assert ([0, 30, 0, 70], [0.1, 0.1, 0.01, 0.01]) == (planned["x"], planned["y"])
         assert [0, 100] == page.data["charts"][-1]["x"]
         assert "Not known before training: m (Human)." in page.text

@@ -204,3 +204,31 @@ def test_a_tensor_of_another_graph():
         kept = tf.constant(1.0)
     with pytest.raises(ValueError, match=r"(?s)same graph.*create a new model object \(ModelDesc\)"):
         build(lambda x: x * kept)
+
+
+@pytest.mark.parametrize("moment", ["_before_train", "_trigger_step"])
+def test_operations_after_the_graph_is_complete(moment):
+    """A callback that creates an operation once training has begun raises an error that says where to create it."""
+    late = type("Late", (Callback,), {moment: lambda self: tf.constant(1.0)})()
+    match = (
+        r"(?s)finalized.*The training: operations cannot be created any more.*`_setup_graph`.*get_predictor"
+    )
+    with tf.Graph().as_default(), pytest.raises(RuntimeError, match=match):
+        run(QuadraticTrainer(), [late])
+
+
+def test_a_histogram_of_nan():
+    """A histogram of NaN raises an error of a sentence or two, which names it and the callback that finds the cause."""
+
+    class Shows(Callback):
+        def _setup_graph(self):
+            self._summary = tf.summary.histogram("weights", tf.fill([3], float("nan")))
+
+        def _trigger_step(self):
+            self.trainer.sess.run(self._summary)
+
+    with tf.Graph().as_default(), pytest.raises(RuntimeError, match="TerminateOnNaN") as error:
+        run(QuadraticTrainer(), [Shows()])
+    assert str(error.value).startswith("The training: the tensor of the histogram 'Shows/weights' has values")
+    assert len(str(error.value)) < 300
+    assert isinstance(error.value.__cause__, tf.errors.InvalidArgumentError)

@@ -367,6 +367,15 @@ class TestQuiet:
         assert not logger.is_quiet()
         assert "information" in self.lines(capsys)
 
+    @pytest.mark.parametrize("quiet", [None, True, False])
+    def test_only_warnings(self, capsys, monkeypatch, quiet):
+        """In processes of commands, only warnings and errors are shown, whatever the script calls."""
+        monkeypatch.setenv("TENSORPACK_LITE_LOG", "warnings")
+        if quiet is not None:
+            logger.set_quiet(quiet)
+        assert logger.is_quiet()
+        assert self.SHOWN[1:] == self.lines(capsys)
+
     def test_an_unknown_value(self, capsys, monkeypatch):
         """Another value of the variable is an error for a training, and the log is not quiet."""
         monkeypatch.setenv("TENSORPACK_LITE_LOG", "loud")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any, Iterator
 
 from ...callbacks.best_saver import MinSaver
@@ -10,11 +11,13 @@ from ...callbacks.expected import find_reporter_behind
 from ...callbacks.param.hyperparam import GraphVarParam
 from ...callbacks.param.setter import HyperParamSetter
 from ...callbacks.saver import ModelSaver
+from ...compat import tfv1 as tf
 from ...dataflow.batch import BatchData
 from ...dataflow.shuffle import LocallyShuffleData
 from ...loop.callback_factory import CallbackFactory
 from ...loop.hooks import HookToCallback
 from ...utils.inspection import root_of
+from ...utils.naming import MOVING_SUMMARY_OPS_KEY
 from ..data_check.remarks import Remark
 from ..data_check.stage_speed import walk
 from .graph_view import remark_on
@@ -22,9 +25,8 @@ from .training import ExaminedTraining, find_dataflow
 
 _PACKAGE = __name__.split(".")[0]
 
-# what reads a variable without using it: reads of its value, summaries, and checkpoints
-_READS = {"Identity", "ReadVariableOp", "Cast"}
-_HARMLESS = _READS | {"ScalarSummary", "HistogramSummary", "MergeSummary", "SaveV2"}
+_READS = ("Identity", "ReadVariableOp", "Cast")  # without any other use
+_KEEPS = re.compile(r"\w*Summary(V2)?|SaveV2")
 
 
 def parameter_without_effect(training: ExaminedTraining) -> Iterator[Remark]:
@@ -33,22 +35,34 @@ def parameter_without_effect(training: ExaminedTraining) -> Iterator[Remark]:
 
     Why: the schedule is logged and plotted, and has no effect. Usually the optimizer got the number instead of the variable.
 
-    Silent if anything else than a summary reads the variable, e.g. an inference tower.
+    Silent if the result of anything else than a summary or a callback of this library depends on the variable, e.g. in an inference
+    tower.
 
     Source: tensorpack issues about ScheduledHyperParamSetter.
     """
     if not training.targets:
         return
+    averages = training.graph.before(tf.get_collection(MOVING_SUMMARY_OPS_KEY))
     for setter in training.find(HyperParamSetter):
-        if not isinstance(setter.param, GraphVarParam):
-            continue
-        variable = setter.param.var
-        behind = training.graph.after(op.name for op in training.graph.reads(variable))
-        kinds = {training.graph.operations[name].type for name in behind - training.step}
-        if behind & training.step or not kinds <= _HARMLESS:
-            continue
-        text = f"{setter} sets this variable, but no training step reads it."
-        yield remark_on("G04", variable, text, "Give the variable, not its initial value, to the optimizer.")
+        if isinstance(setter.param, GraphVarParam) and not _is_used(training, setter.param.var, averages):
+            text = f"{setter} sets this variable, but no training step reads it."
+            advice = "Give the variable, not its initial value, to the optimizer."
+            yield remark_on("G04", setter.param.var, text, advice)
+
+
+def _is_used(training: ExaminedTraining, variable: tf.Variable, averages: set[str]) -> bool:
+    """Return whether a training step, or a result that nothing is known about, depends on a variable."""
+    reads = [op.name for op in training.graph.reads(variable)]
+    behind = training.graph.after(reads)
+    if behind & training.step:
+        return True
+    values = training.graph.after(reads, lambda op: op.type in _READS)
+    for op in training.graph.in_order(behind):
+        is_known = op.name in averages or training.is_watching(op.name) or _KEEPS.fullmatch(op.type)
+        is_end = not training.graph.consumers(op)
+        if is_end and not is_known and not (op.type in _READS and op.name in values):
+            return True
+    return False
 
 
 def order_of_savers(training: ExaminedTraining) -> Iterator[Remark]:

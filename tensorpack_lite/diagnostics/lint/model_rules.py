@@ -34,9 +34,9 @@ def variable_without_gradient(training: ExaminedTraining) -> Iterator[Remark]:
     if not training.targets:
         return
     for variable in tf.trainable_variables():
-        if training.graph.updates(variable):
+        if training.updates(variable):
             continue
-        reads = [op for op in training.graph.reads(variable) if op.name in training.step]
+        reads = [op for op in training.reads(variable) if op.name in training.step]
         if not reads:
             text = "the variable is trainable, but no training step reads it."
             yield remark_on("G01", variable, text, "Use it in the cost, or create it with trainable=False.")

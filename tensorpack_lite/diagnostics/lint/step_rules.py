@@ -121,7 +121,7 @@ def _examine(
     expected = [
         variable
         for variable in tf.trainable_variables()
-        if any(op.name in training.step for op in training.graph.updates(variable))
+        if any(op.name in training.step for op in training.updates(variable))
     ]
     fetches = [expected, [] if terms is None else terms.loss.op.outputs[0]]
     initial = session.run(fetches, feeds)

@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from collections import deque
 from typing import Any, Iterable, Iterator
 
+from ...callbacks.graph import RunOp
 from ...callbacks.inference_runner import InferenceRunnerBase
+from ...callbacks.param.setter import HyperParamSetter
 from ...compat import tfv1 as tf
 from ...dataflow.base import DataFlow
 from ...input_source.base import InputSource, ProxyInputSource
 from ...input_source.reset import ResetInput
 from ...loop.callback import Callback
+from ...loop.callback_factory import CallbackFactory
 from ...loop.group import Callbacks, innermost
+from ...loop.hooks import HookToCallback
 from ...loop.trainer import LoopTrainer
 from ...tfutils.sessinit import SessionInit
 from ...tfutils.tower.handle import TowerTensorHandle
-from ...utils.inspection import call_within, static_attribute
+from ...utils.inspection import call_within, root_of, static_attribute
 from ..nan.batch_capture import training_towers
 from .graph_view import GraphView
 
 _MAX_SECONDS = 1.0  # for the lengths of users' classes
 _MAX_VALUES = 20000
+_PACKAGE = __name__.split(".")[0]
+_ACTING = (
+    CallbackFactory,
+    HookToCallback,
+    HyperParamSetter,
+    RunOp,
+)  # set variables, or run functions of the user
 
 
 class ExaminedTraining:
@@ -67,12 +79,30 @@ class ExaminedTraining:
         self.runners = [cb for cb in self.callbacks if isinstance(cb, InferenceRunnerBase)]
         resets = [cb for cb in self.callbacks if isinstance(cb, ResetInput)]
         self.sources = [reset.source for reset in resets]
+        scopes = {cb.name_scope or type(cb).__name__ for cb in self.callbacks if _only_watches(cb)}
+        self._watching = re.compile(f"({'|'.join(map(re.escape, sorted(scopes)))})(_[0-9]+)?/")
         self._lengths: dict[int, int | None] = {}
         self._seconds_left = _MAX_SECONDS
 
     def find(self, kind: type) -> list[Any]:
         """Return the callbacks of a class."""
         return [cb for cb in self.callbacks if isinstance(cb, kind)]
+
+    def is_watching(self, name: str) -> bool:
+        """
+        Return whether a callback of this library created an operation, e.g. to save, to average or to examine variables.
+
+        Such callbacks read all variables, and may put averages in their place for a while. The model does not use them.
+        """
+        return self._watching.match(name) is not None
+
+    def reads(self, variable: tf.Variable) -> list[Any]:
+        """Return the operations that read a variable, without those for which `is_watching`."""
+        return [op for op in self.graph.reads(variable) if not self.is_watching(op.name)]
+
+    def updates(self, variable: tf.Variable) -> list[Any]:
+        """Return the operations that change a variable, without those that initialize or restore it, or for which `is_watching`."""
+        return [op for op in self.graph.updates(variable) if not self.is_watching(op.name)]
 
     def length_of(self, data: Any) -> int | None:
         """
@@ -121,6 +151,10 @@ def find_dataflow(source: InputSource) -> DataFlow | None:
         inner = inner._input
     flow = static_attribute(inner, "ds")
     return flow if isinstance(flow, DataFlow) else None
+
+
+def _only_watches(callback: Callback) -> bool:
+    return root_of(type(callback)) == _PACKAGE and not isinstance(callback, _ACTING)
 
 
 def _flatten(callbacks: Iterable[Callback]) -> Iterator[Callback]:

@@ -55,9 +55,9 @@ def averages_without_update(training: ExaminedTraining) -> Iterator[Remark]:
         return
     idle = []
     for variable in tf.global_variables():
-        if not _AVERAGE.search(variable.op.name) or training.graph.updates(variable):
+        if not _AVERAGE.search(variable.op.name) or training.updates(variable):
             continue
-        if any(op.name in training.step for op in training.graph.reads(variable)):
+        if any(op.name in training.step for op in training.reads(variable)):
             idle.append(variable)
     if idle:
         text = "batch normalization in training uses moving averages that are neither updated nor restored."
@@ -132,9 +132,9 @@ def variable_of_another_tower(training: ExaminedTraining) -> Iterator[Remark]:
     for name, variable in variables.items():
         scope, _, rest = name.partition("/")
         original = variables.get(f"{trained}/{rest}" if trained else rest)
-        if scope not in training.inference_names or original is None or training.graph.updates(variable):
+        if scope not in training.inference_names or original is None or training.updates(variable):
             continue
-        if training.graph.updates(original) and training.graph.reads(variable):
+        if training.updates(original) and training.reads(variable):
             text = f"training updates {original.op.name}, but tower '{scope}' reads this variable, which keeps its initial value."
             advice = "Create it with tf.get_variable, which shares it between towers, instead of tf.Variable."
             yield remark_on("G12", variable, text, advice)

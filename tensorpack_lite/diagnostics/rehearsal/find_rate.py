@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
-from typing import Any, Iterator, Mapping
+from typing import Any, Mapping
 
 from ...callbacks.param.finder import LearningRateFinder
 from ...loop.callback import Callback
 from ...loop.extension import Extension
-from ...loop.state import StopTraining
 from .request import end_rehearsal
 
 
@@ -25,36 +23,30 @@ class FindRate(Extension):
         self._options = options
 
     def before_setup(self, trainer: Any) -> None:
-        """Register the finder, and a callback that ends the training after it."""
-        self._finder = LearningRateFinder(**self._options)
-        trainer.register_callback([self._finder, _StopAfterFirstStep()])
-
-    @contextmanager
-    def around_training(self, trainer: Any) -> Iterator[None]:
-        """
-        Print the proposal after the training.
-
-        Raises:
-            SystemExit: after a training without an error.
-        """
-        yield
-        if trainer.is_chief:
-            sys.stdout.write(f"{_describe(self._finder)}\n")
-            sys.stdout.flush()
-        end_rehearsal(0 if self._finder.proposal is not None else 1)
+        """Register the finder, and a callback that ends the process after it."""
+        finder = LearningRateFinder(**self._options)
+        trainer.register_callback([finder, _Answer(finder)])
 
 
-class _StopAfterFirstStep(Callback):
+class _Answer(Callback):
     """
-    Callback that ends the training after its first step.
+    Callback that prints the proposal, and ends the process.
+
+    The training is thus interrupted, not finished: callbacks do nothing that belongs to its end, such as to restore the best model.
 
     Runs at: trigger_step.
     """
 
     _chief_only = False
 
+    def __init__(self, finder: LearningRateFinder) -> None:
+        self._finder = finder
+
     def _trigger_step(self) -> None:
-        raise StopTraining("the command needs only the first step")
+        if self.trainer.is_chief:
+            sys.stdout.write(f"{_describe(self._finder)}\n")
+            sys.stdout.flush()
+        end_rehearsal(0 if self._finder.proposal is not None else 1)
 
 
 def _describe(finder: LearningRateFinder) -> str:

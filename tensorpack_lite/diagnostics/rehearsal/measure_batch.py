@@ -16,7 +16,6 @@ from ...dataflow.base import length_or_none
 from ...dataflow.batch import find_batch_size, find_batch_stages
 from ...loop.callback import Callback
 from ...loop.extension import Extension
-from ...loop.state import StopTraining
 from ...tfutils.sessinit import JustCurrentSession
 from ...utils.gpu import get_num_gpu
 from ...utils.memory import peak_memory
@@ -52,6 +51,9 @@ class MeasureBatch(Extension):
         """
         try:
             yield
+        except SystemExit:
+            if not self._results:
+                raise
         except (tf.errors.OpError, MemoryError) as error:
             if not _is_about_memory(error):
                 raise
@@ -127,7 +129,9 @@ class _Measure(Callback):
             trainer.run_step()
             seconds.append(time.perf_counter() - begin)
         self._results.update(step=statistics.median(seconds[_NUM_WARM_UP:]), memory=self._peak())
-        raise StopTraining("the command needs no more steps")
+        end_rehearsal(
+            0
+        )  # so the training is interrupted, not finished: callbacks do nothing that belongs to its end
 
 
 def _check_signature(signature: Sequence[tf.TensorSpec]) -> None:

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Callable, Mapping, NamedTuple, NoReturn, Sequence
 
-from ...utils.log_lines import QUIET_VARIABLE
+from ...utils.log_lines import ONLY_WARNINGS, QUIET_VARIABLE
 from ...utils.redirection import VARIABLE as LOG_VARIABLE
 
 _VARIABLE = "TENSORPACK_LITE_REHEARSAL"
@@ -86,7 +86,7 @@ def run_rehearsal(
             LOG_VARIABLE: log_directory or temporary,
         }
         if is_quiet:
-            variables.update({QUIET_VARIABLE: "quiet", "TF_CPP_MIN_LOG_LEVEL": "3"})
+            variables.update({QUIET_VARIABLE: ONLY_WARNINGS, "TF_CPP_MIN_LOG_LEVEL": "3"})
         code = subprocess.call([sys.executable, *program], cwd=folder, env={**os.environ, **variables})
     if _FIRST_CODE <= code < _FIRST_CODE + _NUM_CODES:
         return code - _FIRST_CODE

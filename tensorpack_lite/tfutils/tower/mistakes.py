@@ -21,6 +21,11 @@ _EAGER = (
     "tensorpack_lite import tfv1 as tf`."
 )
 _OTHER_GRAPH = "a tensor of another graph was used: create a new model object (ModelDesc) and a new DataFlow for each training."
+_FINALIZED = (
+    "operations cannot be created any more, because training has begun. Create them earlier: in `_setup_graph` of a callback, which also "
+    "calls self.trainer.get_predictor(...) and keeps the result."
+)
+_NOT_IN_HISTOGRAM = re.compile(r"Nan in summary histogram for: (\S+)")
 _LAYERS = {
     "dense": "FullyConnected", "conv2d": "Conv2D", "conv2d_transpose": "Conv2DTranspose",
     "batch_normalization": "BatchNorm", "dropout": "Dropout", "max_pooling2d": "MaxPooling",
@@ -45,7 +50,8 @@ def explain_mistakes(who: str) -> Iterator[None]:
     """
     Add the cure to TensorFlow's errors about frequent mistakes.
 
-    A tensor as a condition of `if`, a loop over a tensor, a tensor of eager execution or of another graph, and functions of
+    A tensor as a condition of `if`, a loop over a tensor, a tensor of eager execution or of another graph, operations in a
+    finalized graph, histograms of NaN, and functions of
     `import tensorflow as tf`, which has another interface than `tfv1`. Other errors are not changed.
 
     Args:
@@ -61,11 +67,21 @@ def explain_mistakes(who: str) -> Iterator[None]:
         replacement = _replacement(text)
         if isinstance(error, TypeError) and replacement:
             raise TypeError(f"{who}: {replacement}").with_traceback(error.__traceback__) from None
+        histogram = _NOT_IN_HISTOGRAM.search(text)
+        if histogram:
+            raise RuntimeError(f"{who}: {_describe_histogram(histogram.group(1))}") from error
         cure = _cure(text) or _cure_of_labels(text, error)
         if cure is None or cure in text:
             raise
         kind: Any = type(error) if type(error) in (TypeError, ValueError, AttributeError) else RuntimeError
         raise kind(f"{text}\n{who}: {cure}") from error
+
+
+def _describe_histogram(name: str) -> str:
+    return (
+        f"the tensor of the histogram '{name}' has values that are NaN or infinite. The model has diverged in this step or before. Add "
+        "the callback TerminateOnNaN(), which names the step and the operation."
+    )
 
 
 def _replacement(text: str) -> str | None:
@@ -97,6 +113,8 @@ def _cure(text: str) -> str | None:
         return _IMPORT if hasattr(module, missing.group(2)) else None
     if "capture an EagerTensor" in text:
         return _EAGER
+    if "Graph is finalized" in text:
+        return _FINALIZED
     if "must be from the same graph as" in text:
         return _OTHER_GRAPH
     return _IMPORT if _OF_VERSION_2.search(text) else None
