@@ -12,6 +12,7 @@ from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..tfutils.collection import get_collection_to_run
 from ..tfutils.dependency import operations_needed
+from ..tfutils.skipped_steps import update_only_in_applied_steps
 from ..utils import logger
 from ..utils.checks import check_type
 from ..utils.npz import write_npz
@@ -111,6 +112,7 @@ def _changes_only_saved(op: tf.Operation | tf.Tensor) -> bool:
 class RunUpdateOps(RunOp):
     """
     Callback that runs the operations of a collection along with every step, for instance the updates of batch normalization.
+    Where `DynamicLossScaleOptimizer` skips a step, additions and assignments to variables change nothing.
 
     Args:
         collection: the collection; None means `UPDATE_OPS`. Operations that are added after this callback's
@@ -130,6 +132,7 @@ class RunUpdateOps(RunOp):
 
     def _group_updates(self) -> tf.Operation:
         updates = get_collection_to_run(self._collection, "RunUpdateOps")
+        update_only_in_applied_steps(updates)
         if not updates:
             return tf.no_op(name="empty_update_ops")
         operations = f"{len(updates)} operations of collection '{self._collection}'"

@@ -1,4 +1,4 @@
-"""Whether TensorFlow uses oneDNN, and its message about it, which newer versions print whatever the level of their log is."""
+"""oneDNN: whether TensorFlow uses it, and the message about it that newer versions print whatever the level of their log is."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from ..utils.argtools import graph_memoized
 from ..utils.arguments import ExplainsArguments
 from ..utils.checks import check_positive, check_type
 from ..utils.errors import type_error
+from .skipped_steps import skipped_steps
 from .summary import add_moving_summary
 from .symbolic_functions import map_values, print_stat, rms, values_of
 
@@ -169,7 +170,11 @@ class SummaryGradient(MapGradient):
         name = var.op.name
         if grad is not None and not _OTHER_TOWER.match(name) and _first_time("SummaryGradient", name):
             values = values_of(grad)
-            tf.summary.histogram(f"{name}-grad", values, collections=self._collections)
+            shown = values
+            if skipped_steps().is_applied() is not None:  # a histogram of infinity is an error
+                flat = tf.reshape(values, [-1])
+                shown = tf.boolean_mask(flat, tf.is_finite(flat))
+            tf.summary.histogram(f"{name}-grad", shown, collections=self._collections)
             add_moving_summary(rms(values, name=f"{name}/rms"))
         return grad
 
@@ -198,6 +203,8 @@ class CheckGradient(MapGradient):
     """
     Gradient processor that raises `InvalidArgumentError` in the step if a gradient contains NaN or infinity. The message
     names the variable.
+
+    A step that `DynamicLossScaleOptimizer` skips is checked only if its scale is 1: then there is another reason than the scale.
     """
 
     def __init__(self) -> None:
@@ -207,7 +214,16 @@ class CheckGradient(MapGradient):
         if grad is None:
             return None
         message = f"CheckGradient/{var.op.name}"
-        return map_values(lambda values: tf.debugging.check_numerics(values, message), grad)
+        is_overflow = skipped_steps().is_overflow()
+        if is_overflow is None:
+            return map_values(lambda values: tf.debugging.check_numerics(values, message), grad)
+
+        def check_others(values: tf.Tensor) -> tf.Tensor:
+            checked = tf.where(is_overflow, tf.zeros_like(values), values)
+            with tf.control_dependencies([tf.debugging.check_numerics(checked, message)]):
+                return tf.identity(values)
+
+        return map_values(check_others, grad)
 
 
 class ScaleGradient(MapGradient):

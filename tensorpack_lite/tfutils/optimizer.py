@@ -82,7 +82,9 @@ class _ProcessingOptimizer(ProxyOptimizer):
         self, grads_and_vars: GradVars, global_step: tf.Variable | None = None, name: str | None = None
     ) -> tf.Operation:
         """Process the gradients, then apply them."""
-        return super().apply_gradients(self.process(list(grads_and_vars)), global_step, name)
+        pairs = list(grads_and_vars)
+        self.watch(pairs)
+        return super().apply_gradients(self.process(pairs), global_step, name)
 
 
 @explains_arguments
@@ -132,7 +134,8 @@ def accumulate_gradients(opt: tf.train.Optimizer, steps: int) -> ProxyOptimizer:
         >>> accumulate_gradients(AdamWOptimizer(1e-3), 4)
 
     Note: `AccumGradOptimizer`, which applies the sum, describes the variables. Gradient processors outside see the gradients of
-    single steps, divided by their number.
+    single steps as they are, not divided by their number. Those inside see the mean, which a larger batch would have:
+    `accumulate_gradients(clip_by_global_norm(opt, 1.0), 4)`.
     """
     check_at_least("accumulate_gradients: steps", steps, 1)
     return apply_grad_processors(

@@ -41,6 +41,7 @@ __all__ = [
     "PrecisionRecord",
     "check_precision",
     "in_float32_part",
+    "may_overflow",
     "multiply",
     "precision_record",
     "precision_scope",
@@ -199,6 +200,11 @@ def multiply(product: Callable[..., tf.Tensor], *factors: tf.Tensor) -> tf.Tenso
         return product(*factors)
     with _keep_in_float32():
         return compute_in_float32(product, *factors)
+
+
+def may_overflow() -> bool:
+    """Return whether the layers compute in float16, so that a value that is not finite is no reason to end a training."""
+    return _current.dtype == tf.float16
 
 
 def in_float32_part() -> bool:

@@ -42,6 +42,14 @@ class ProxyOptimizer(ExplainsArguments, tf.train.Optimizer):
         """Return an operation that applies gradients with the wrapped optimizer."""
         return self._opt.apply_gradients(grads_and_vars, global_step=global_step, name=name)
 
+    def watch(self, grads_and_vars: GradVars) -> None:
+        """
+        Show gradients to the wrapped optimizer before they are processed. A `DynamicLossScaleOptimizer` skips the step if one of
+        them is not finite, whatever the processed gradients are.
+        """
+        if isinstance(self._opt, ProxyOptimizer):
+            self._opt.watch(grads_and_vars)
+
     def get_slot(self, *args: object, **kwargs: object) -> tf.Variable | None:
         """Return a slot of the wrapped optimizer."""
         return self._opt.get_slot(*args, **kwargs)

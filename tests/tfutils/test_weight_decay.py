@@ -242,6 +242,18 @@ class TestOneLiners:
         second = first - 0.1 * GRADS[3:6].mean(axis=0)
         np.testing.assert_allclose(found, [START, START, first, first, first, second], rtol=1e-5, atol=1e-6)
 
+    def test_processors_around_accumulation(self, sess):
+        """A processor outside of `accumulate_gradients` sees the gradients of steps, undivided; one inside their mean."""
+        grads = np.array([[3.0] * 4, [1.0] * 4])
+        outside = run(sess, clip_by_value(accumulate_gradients(SGD(1.0), 2), 2.0), grads=grads)[-1]
+        np.testing.assert_allclose(START - (2 + 1) / 2, outside)
+
+    def test_processors_inside_accumulation(self, sess):
+        """A processor inside sees the mean, as it would with a larger batch."""
+        grads = np.array([[3.0] * 4, [1.5] * 4])
+        inside = run(sess, accumulate_gradients(clip_by_value(SGD(1.0), 2.0), 2), grads=grads)[-1]
+        np.testing.assert_allclose(START - 2, inside)
+
     def test_they_can_be_combined(self, step):
         """Processors outside come first: doubled gradients are clipped afterwards."""
         make = lambda opt: apply_grad_processors(clip_by_value(opt, 5.0), [ScaleGradient((".*", 2.0))])  # noqa: E731
