@@ -210,7 +210,8 @@ class PostProcessOptimizer(ProxyOptimizer):
         grads_and_vars = list(grads_and_vars)
         update = self._opt.apply_gradients(grads_and_vars, global_step=global_step)
         with tf.control_dependencies([update]):
-            done = [self._post_process(var) for _, var in grads_and_vars]
+            # each variable once: AsyncMultiGPUTrainer passes the gradients of all towers
+            done = [self._post_process(var) for var in {id(var): var for _, var in grads_and_vars}.values()]
         return tf.group(update, *[op for op in done if op is not None], name=name)
 
     def _post_process(self, var: tf.Variable) -> tf.Operation | None:

@@ -9,7 +9,7 @@ from ..utils.arguments import ExplainsArguments
 from ..utils.errors import type_error
 from .gradproc import FilterNoneGrad, GradVars
 
-__all__ = ["ProxyOptimizer", "apply_if"]
+__all__ = ["ProxyOptimizer", "apply_if", "set_gradient_factor"]
 
 
 class ProxyOptimizer(ExplainsArguments, tf.train.Optimizer):
@@ -50,6 +50,14 @@ class ProxyOptimizer(ExplainsArguments, tf.train.Optimizer):
         if isinstance(self._opt, ProxyOptimizer):
             self._opt.watch(grads_and_vars)
 
+    def set_gradient_factor(self, factor: float) -> None:
+        """
+        Announce the factor between the gradients of a step and the mean gradient of all towers or processes.
+
+        A wrapper that changes variables apart from the gradients multiplies its changes by the same factor.
+        """
+        set_gradient_factor(self._opt, factor)
+
     def get_slot(self, *args: object, **kwargs: object) -> tf.Variable | None:
         """Return a slot of the wrapped optimizer."""
         return self._opt.get_slot(*args, **kwargs)
@@ -70,6 +78,18 @@ class ProxyOptimizer(ExplainsArguments, tf.train.Optimizer):
                 f"{type(self).__name__}: no variable has a gradient. Does the cost depend on the variables?"
             )
         return pairs
+
+
+def set_gradient_factor(optimizer: tf.train.Optimizer, factor: float) -> None:
+    """
+    Tell an optimizer's wrappers what a trainer does to gradients; see `ProxyOptimizer.set_gradient_factor`.
+
+    Args:
+        optimizer: a `tf.train.Optimizer`.
+        factor: 1 if the trainer applies the mean of the gradients, their number if it applies the sum.
+    """
+    if isinstance(optimizer, ProxyOptimizer):
+        optimizer.set_gradient_factor(factor)
 
 
 def apply_if(condition: tf.Tensor, apply: Callable[[], tf.Tensor]) -> tf.Tensor:

@@ -114,6 +114,8 @@ def train(make_trainer, make_optimizer, data):
     source = QueueInput(DataFromList([[np.full([2], x, "float32")] for x in data], shuffle=False))
     config = TrainConfig(
         model=Model(make_optimizer), data=source, callbacks=[values], monitors=[], max_epoch=1, steps_per_epoch=steps,
+        # one thread, because towers of an AsyncMultiGPUTrainer could overwrite each other's updates
+        session_config=tf.ConfigProto(inter_op_parallelism_threads=1, allow_soft_placement=True),
         extra_callbacks=[MovingAverageSummary(), MergeAllSummaries(), RunUpdateOps()],
     )  # fmt: skip
     with tf.Graph().as_default():
