@@ -15,7 +15,7 @@ from ..utils.checks import check_positive, check_type
 from ..utils.errors import type_error
 from .skipped_steps import skipped_steps
 from .summary import add_moving_summary
-from .symbolic_functions import map_values, print_stat, rms, values_of
+from .symbolic_functions import map_values, print_stat, rms, sum_repeated_rows, values_of
 
 __all__ = [
     "CheckGradient",
@@ -84,7 +84,8 @@ class GlobalNormClip(GradientProcessor):
     Gradient processor that scales down all gradients of a tower by a common factor if their joint norm is too large.
 
     With gradients g_1 .. g_N and norm = sqrt(sum_i |g_i|^2), each g_i becomes g_i * c / max(norm, c), where c is
-    `global_norm`. A gradient that is None stays None and does not count.
+    `global_norm`. A gradient that is None stays None and does not count. The slices of one row of an `IndexedSlices` are added
+    up first.
 
     Args:
         global_norm: c, the maximum joint L2 norm; > 0.
@@ -106,7 +107,7 @@ class GlobalNormClip(GradientProcessor):
 
     def _process(self, grads: GradVars) -> GradVars:
         clipped, _ = tf.clip_by_global_norm(
-            [grad for grad, _ in grads], self._norm, name="clip_by_global_norm"
+            [sum_repeated_rows(grad) for grad, _ in grads], self._norm, name="clip_by_global_norm"
         )
         return [(grad, var) for grad, (_, var) in zip(clipped, grads)]
 
@@ -155,7 +156,7 @@ class SummaryGradient(MapGradient):
     `<var>/rms`.
 
     Each variable of a graph has one summary, and copies of variables in other towers have none. Only the
-    existing rows of an `IndexedSlices` count.
+    existing rows of an `IndexedSlices` count, each as the sum of its slices.
 
     Args:
         regex: as in MapGradient.
@@ -169,7 +170,7 @@ class SummaryGradient(MapGradient):
     def _summarize(self, grad: tf.Tensor | None, var: tf.Variable) -> tf.Tensor | None:
         name = var.op.name
         if grad is not None and not _OTHER_TOWER.match(name) and _first_time("SummaryGradient", name):
-            values = values_of(grad)
+            values = values_of(sum_repeated_rows(grad))
             shown = values
             if skipped_steps().is_applied() is not None:  # a histogram of infinity is an error
                 flat = tf.reshape(values, [-1])

@@ -16,7 +16,7 @@ from .accumulation import AccumGradOptimizer
 from .gradproc import GlobalNormClip, GradientProcessor, GradVars, MapGradient, ScaleGradient
 from .lamb import LAMBOptimizer
 from .proxy_optimizer import ProxyOptimizer
-from .symbolic_functions import map_values
+from .symbolic_functions import map_values, sum_repeated_rows
 from .weight_decay import AdamWOptimizer, DecoupledDecayOptimizer, SGDWOptimizer
 
 __all__ = [
@@ -109,16 +109,19 @@ def clip_by_global_norm(opt: tf.train.Optimizer, norm: float) -> ProxyOptimizer:
 def clip_by_norm(opt: tf.train.Optimizer, norm: float) -> ProxyOptimizer:
     """Return an optimizer that scales down the gradient of each variable whose L2 norm is above `norm`, which is > 0."""
     limit = float(check_positive("clip_by_norm: norm", norm))
-    clip = MapGradient(lambda grad: map_values(lambda values: tf.clip_by_norm(values, limit), grad))
-    return apply_grad_processors(opt, [clip])
+    return _clip_by(opt, lambda values: tf.clip_by_norm(values, limit))
 
 
 @explains_arguments
 def clip_by_value(opt: tf.train.Optimizer, limit: float) -> ProxyOptimizer:
     """Return an optimizer that limits each element of a gradient to -limit .. limit, with `limit` > 0."""
     limit = float(check_positive("clip_by_value: limit", limit))
-    clip = MapGradient(lambda grad: map_values(lambda values: tf.clip_by_value(values, -limit, limit), grad))
-    return apply_grad_processors(opt, [clip])
+    return _clip_by(opt, lambda values: tf.clip_by_value(values, -limit, limit))
+
+
+def _clip_by(opt: tf.train.Optimizer, clip: Callable[[tf.Tensor], tf.Tensor]) -> ProxyOptimizer:
+    """Return an optimizer that applies a function to each gradient; the slices of a row are added up first."""
+    return apply_grad_processors(opt, [MapGradient(lambda grad: map_values(clip, sum_repeated_rows(grad)))])
 
 
 @explains_arguments

@@ -10,7 +10,16 @@ import numpy as np
 from ..compat import tfv1 as tf
 from ..utils.old_names import accepts_old_names
 
-__all__ = ["compute_in_float32", "map_values", "print_stat", "psnr", "rms", "values_of", "widen"]
+__all__ = [
+    "compute_in_float32",
+    "map_values",
+    "print_stat",
+    "psnr",
+    "rms",
+    "sum_repeated_rows",
+    "values_of",
+    "widen",
+]
 
 if not TYPE_CHECKING and accepts_old_names():
     __all__ += [
@@ -112,6 +121,20 @@ def print_stat(x: tf.Tensor, message: str | None = None) -> tf.Tensor:
 def values_of(x: tf.Tensor | tf.IndexedSlices) -> tf.Tensor:
     """Return a tensor unchanged, and the values of the existing rows of an `IndexedSlices`."""
     return x.values if isinstance(x, tf.IndexedSlices) else x
+
+
+def sum_repeated_rows(x: tf.Tensor | tf.IndexedSlices | None) -> tf.Tensor | tf.IndexedSlices | None:
+    """
+    Return an `IndexedSlices` in which each row occurs once, and anything else unchanged.
+
+    A row that a batch looks up several times has several slices. Only their sum is a part of the gradient.
+    """
+    if not isinstance(x, tf.IndexedSlices):
+        return x
+    rows, position = tf.unique(x.indices)
+    number = tf.size(rows)
+    values = compute_in_float32(lambda values: tf.unsorted_segment_sum(values, position, number), x.values)
+    return tf.IndexedSlices(values, rows, x.dense_shape)
 
 
 def map_values(
