@@ -13,6 +13,7 @@ from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..tfutils.collection import get_collection_to_run
 from ..tfutils.dependency import operations_needed
+from ..tfutils.skipped_steps import update_only_in_applied_steps
 from ..tfutils.tower.copies import find_copies, has_copies
 from ..utils import logger
 from ..utils.checks import check_type
@@ -122,6 +123,7 @@ def _changed_by(op: tf.Operation | tf.Tensor) -> set[str]:
 class RunUpdateOps(RunOp):
     """
     Callback that runs the operations of a collection along with every step, for instance the updates of batch normalization.
+    Where `DynamicLossScaleOptimizer` skips a step, additions and assignments to variables change nothing.
 
     Args:
         collection: the collection; None means `UPDATE_OPS`. Operations that are added after this callback's
@@ -142,6 +144,7 @@ class RunUpdateOps(RunOp):
 
     def _group_updates(self) -> tf.Operation:
         updates = get_collection_to_run(self._collection, "RunUpdateOps")
+        update_only_in_applied_steps(updates)
         if not updates:
             return tf.no_op(name="empty_update_ops")
         operations = f"{len(updates)} operations of collection '{self._collection}'"

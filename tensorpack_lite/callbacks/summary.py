@@ -12,13 +12,15 @@ from ..compat.private import add_control_inputs
 from ..loop.callback import Callback
 from ..tfutils.collection import get_collection_to_run
 from ..tfutils.common import get_op_tensor_name
+from ..tfutils.skipped_steps import update_only_in_applied_steps
 from ..utils.checks import check_at_least
 from ..utils.naming import MOVING_SUMMARY_OPS_KEY
 
 
 class MovingAverageSummary(Callback):
     """
-    Callback that updates the moving averages of `summary.add_moving_summary` in every step.
+    Callback that updates the moving averages of `summary.add_moving_summary` in every step, but not in one that
+    `DynamicLossScaleOptimizer` skips.
 
     Args:
         collection: the collection that holds the updates.
@@ -46,6 +48,7 @@ class MovingAverageSummary(Callback):
 
     def _setup_graph(self) -> None:
         updates = get_collection_to_run(self._collection, "MovingAverageSummary")
+        update_only_in_applied_steps(updates)
         group = tf.group(*updates, name="maintain_moving_average_summary")
         if not updates:
             return

@@ -8,6 +8,7 @@ from typing import Sequence
 from ..compat import tfv1 as tf
 from ..tfutils.gradproc import GradVars, ScaleGradient
 from ..tfutils.optimizer import split_processors
+from ..tfutils.proxy_optimizer import set_gradient_factor
 from .data_parallel import SharedVariablesBuilder, apply_one_after_another
 
 _MAX_TOWERS_WITH_VARIABLES_ON_GPU = 3
@@ -35,6 +36,7 @@ class AsyncMultiGPUBuilder(SharedVariablesBuilder):
         if self._scale_gradient and len(self.towers) > 1:
             scale = ScaleGradient((".*", 1.0 / len(self.towers)), verbose=False)
             grad_list = [scale.process(pairs) for pairs in grad_list]
+        set_gradient_factor(optimizer, 1.0 if self._scale_gradient else len(self.towers))
         process, optimizer = split_processors(optimizer)
         processed = []
         for index, of_tower in enumerate(grad_list):

@@ -10,6 +10,7 @@ from ..compat import private
 from ..compat import tfv1 as tf
 from ..compat.value_names import value_of
 from ..tfutils.gradproc import GradVars
+from ..tfutils.proxy_optimizer import set_gradient_factor
 from ..tfutils.tower.context import get_current_tower_context
 from ..tfutils.tower.copies import register_copies, split_tower
 from ..tfutils.varreplace import custom_getter_scope, override_to_local_variable
@@ -105,6 +106,7 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         grad_list = merge_grad_list(self._reduce(all_grads), all_vars)
         self.grads = grad_list[0]
         optimizer = get_opt_fn()
+        set_gradient_factor(optimizer, 1.0 if self._average else len(self.towers))
 
         def update_tower(index: int) -> tf.Operation:
             tower = f"tower{index}" if index > 0 else ""

@@ -24,6 +24,7 @@ from ..compat import tfv1 as tf
 from ..compat.private import inside_loop_or_xla, inside_xla
 from ..compat.variables import get_variable
 from ..tfutils.collection import inside_branch
+from ..tfutils.precision import may_overflow
 from ..tfutils.reads import shared_read
 from ..tfutils.tower.context import get_current_tower_context
 from ..tfutils.tower.joint import mean_over_ranks, mean_over_towers
@@ -356,6 +357,8 @@ def _update_average(average: tf.Variable, value: tf.Tensor, momentum: float | tf
     share = 1 - momentum
     with tf.name_scope("AssignMovingAvg"):
         difference = shared_read(average) - value
+        if may_overflow():  # a step that the loss scale skips must not make the average NaN for ever
+            difference = tf.where(tf.is_finite(value), difference, tf.zeros_like(difference))
         if not isinstance(share, tf.Tensor):
             share = shared_constant(share, value.dtype)
         handle = getattr(average, "handle", None)

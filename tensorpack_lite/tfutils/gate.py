@@ -6,12 +6,21 @@ import re
 from typing import Sequence
 
 from ..compat import tfv1 as tf
-from ..compat.private import add_control_inputs, inside_control_flow, inside_loop_or_xla
+from ..compat.private import add_control_inputs, inside_control_flow, inside_loop_or_xla, update_input
 from ..utils.argtools import graph_memoized
 from .dependency import operations_needed
 
 _OF_OPTIMIZER = re.compile(r"(Resource)?(Sparse)?Apply")
 _UPDATE = re.compile(r"Assign|Apply|Scatter")
+# operations that add to a variable, or set it -> the number of the input that a run can do without
+_CHANGES = {
+    "AssignAdd": 1,
+    "AssignSub": 1,
+    "AssignAddVariableOp": 1,
+    "AssignSubVariableOp": 1,
+    "ResourceApplyGradientDescent": 2,
+}
+_SETTINGS = ("Assign", "AssignVariableOp")
 
 
 def applied_gradients(train_op: tf.Operation | tf.Tensor) -> dict[str, tf.Tensor]:
@@ -85,6 +94,35 @@ def let_updates_pass_if(
     for update in updates:
         add_control_inputs(update, [passes.op])
     return updates
+
+
+def change_only_if(condition: tf.Tensor, targets: Sequence[tf.Operation | tf.Tensor]) -> None:
+    """
+    Let additions and assignments leave their variables as they are in runs in which a condition is false.
+
+    Unlike with `let_updates_pass_if`, they are executed, so tensors that depend on them have values. Updates that the condition
+    itself depends on are not changed, nor are those inside a condition or loop, or of other kinds.
+
+    Args:
+        condition: a scalar bool, outside of `tf.cond` and `tf.while_loop`.
+        targets: operations; they and whatever they depend on are searched for updates.
+    """
+    before = {op.name for op in operations_needed([condition])}
+    for op in operations_needed(targets):
+        index = 1 if op.type in _SETTINGS else _CHANGES.get(op.type)
+        if index is None or op.name in before or inside_control_flow(op):
+            continue
+        value = op.inputs[index]
+        with tf.name_scope("change_only_if"), tf.control_dependencies(None), tf.device(op.device or None):
+            old = _read(op, value) if op.type in _SETTINGS else tf.zeros_like(value)
+            update_input(op, index, tf.where(condition, value, old))
+
+
+def _read(assignment: tf.Operation, like: tf.Tensor) -> tf.Tensor:
+    """Return the value of the variable that an operation sets."""
+    if assignment.type == "Assign":
+        return tf.identity(assignment.inputs[0])
+    return tf.raw_ops.ReadVariableOp(resource=assignment.inputs[0], dtype=like.dtype)
 
 
 def is_gate(op: tf.Operation) -> bool:

@@ -12,8 +12,9 @@ from ..utils import logger
 from ..utils.argtools import graph_memoized
 from ..utils.checks import check_positive, check_type
 from ..utils.errors import type_error
+from .skipped_steps import skipped_steps
 from .summary import add_moving_summary
-from .symbolic_functions import map_values, print_stat, rms, values_of
+from .symbolic_functions import map_values, print_stat, rms, sum_repeated_rows, values_of
 
 __all__ = [
     "CheckGradient",
@@ -81,7 +82,8 @@ class GlobalNormClip(GradientProcessor):
     Gradient processor that scales down all gradients of a tower by a common factor if their joint norm is too large.
 
     With gradients g_1 .. g_N and norm = sqrt(sum_i |g_i|^2), each g_i becomes g_i * c / max(norm, c), where c is
-    `global_norm`. A gradient that is None stays None and does not count.
+    `global_norm`. A gradient that is None stays None and does not count. The slices of one row of an `IndexedSlices` are added
+    up first.
 
     Args:
         global_norm: c, the maximum joint L2 norm; > 0.
@@ -103,7 +105,7 @@ class GlobalNormClip(GradientProcessor):
 
     def _process(self, grads: GradVars) -> GradVars:
         clipped, _ = tf.clip_by_global_norm(
-            [grad for grad, _ in grads], self._norm, name="clip_by_global_norm"
+            [sum_repeated_rows(grad) for grad, _ in grads], self._norm, name="clip_by_global_norm"
         )
         return [(grad, var) for grad, (_, var) in zip(clipped, grads)]
 
@@ -152,7 +154,7 @@ class SummaryGradient(MapGradient):
     `<var>/rms`.
 
     Each variable of a graph has one summary, and copies of variables in other towers have none. Only the
-    existing rows of an `IndexedSlices` count.
+    existing rows of an `IndexedSlices` count, each as the sum of its slices.
 
     Args:
         regex: as in MapGradient.
@@ -166,8 +168,12 @@ class SummaryGradient(MapGradient):
     def _summarize(self, grad: tf.Tensor | None, var: tf.Variable) -> tf.Tensor | None:
         name = var.op.name
         if grad is not None and not _OTHER_TOWER.match(name) and _first_time("SummaryGradient", name):
-            values = values_of(grad)
-            tf.summary.histogram(f"{name}-grad", values, collections=self._collections)
+            values = values_of(sum_repeated_rows(grad))
+            shown = values
+            if skipped_steps().is_applied() is not None:  # a histogram of infinity is an error
+                flat = tf.reshape(values, [-1])
+                shown = tf.boolean_mask(flat, tf.is_finite(flat))
+            tf.summary.histogram(f"{name}-grad", shown, collections=self._collections)
             add_moving_summary(rms(values, name=f"{name}/rms"))
         return grad
 
@@ -196,6 +202,8 @@ class CheckGradient(MapGradient):
     """
     Gradient processor that raises `InvalidArgumentError` in the step if a gradient contains NaN or infinity. The message
     names the variable.
+
+    A step that `DynamicLossScaleOptimizer` skips is checked only if its scale is 1: then there is another reason than the scale.
     """
 
     def __init__(self) -> None:
@@ -205,7 +213,16 @@ class CheckGradient(MapGradient):
         if grad is None:
             return None
         message = f"CheckGradient/{var.op.name}"
-        return map_values(lambda values: tf.debugging.check_numerics(values, message), grad)
+        is_overflow = skipped_steps().is_overflow()
+        if is_overflow is None:
+            return map_values(lambda values: tf.debugging.check_numerics(values, message), grad)
+
+        def check_others(values: tf.Tensor) -> tf.Tensor:
+            checked = tf.where(is_overflow, tf.zeros_like(values), values)
+            with tf.control_dependencies([tf.debugging.check_numerics(checked, message)]):
+                return tf.identity(values)
+
+        return map_values(check_others, grad)
 
 
 class ScaleGradient(MapGradient):

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Sequence
 
 from ..compat import tfv1 as tf
+from ..compat.private import inside_control_flow, inside_xla
 from ..utils.checks import check_at_least
+from .collection import inside_branch
 from .gradproc import GradVars
 from .optimizer import wrap_inside_processors
 from .proxy_optimizer import ProxyOptimizer, apply_if
+from .skipped_steps import skipped_steps
 from .symbolic_functions import map_values, values_of
+from .tower.context import get_current_tower_context
 
 __all__ = ["DynamicLossScaleOptimizer"]
+
+_OTHER_TOWER = re.compile(r"^tower[0-9]+/")
 
 
 class DynamicLossScaleOptimizer(ProxyOptimizer):
     """
     Optimizer wrapper that scales the loss by an automatically chosen factor, and unscales the gradients.
 
-    If a gradient is not finite, the step updates no variable and the scale is divided by `factor`, but it is never less
-    than 1. After `growth_steps` finite steps in a row, the scale is multiplied by `factor`.
+    If a gradient of a tower is not finite, or becomes so before it is applied, the step updates no variable and the scale is
+    divided by `factor`, but it is never less than 1. This holds whatever gradient processors do to it, inside or outside of this
+    wrapper. After `growth_steps` finite steps in a row, the scale is multiplied by `factor`.
 
     Args:
         opt: a `tf.train.Optimizer`.
@@ -43,7 +51,7 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
 
     Note: `compute_gradients` returns unscaled gradients in the dtype of the variables, so gradient processors
     see the true values. Keep variables in float32 and cast in the model. A skipped step does not increment
-    `global_step` of `apply_gradients`.
+    `global_step` of `apply_gradients`, and the callbacks `MovingAverageSummary` and `RunUpdateOps` leave it out of averages.
     """
 
     def __init__(
@@ -63,6 +71,9 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
         self.scale: Any = None
         self._good_steps: Any = None
         self._is_finite: Any = None
+        self._tests: dict[str, list[tf.Tensor]] = {}  # of the gradients from `compute_gradients`, by variable
+        self._results: dict[tuple[str, ...], tf.Tensor] = {}  # of tests, by the gradients
+        self._watched: list[tf.Tensor] = []  # tests of gradients that are about to be processed
 
     def compute_gradients(self, loss: tf.Tensor, *args: Any, **kwargs: Any) -> GradVars:
         """Compute the gradients of the scaled loss and unscale them. Values that overflowed stay infinite or NaN."""
@@ -74,7 +85,29 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
         def unscale(values: tf.Tensor) -> tf.Tensor:
             return values / tf.cast(scale, values.dtype)
 
-        return [(None if grad is None else map_values(unscale, grad), var) for grad, var in pairs]
+        pairs = [(None if grad is None else map_values(unscale, grad), var) for grad, var in pairs]
+        if not self._is_tested_later():
+            test = self._test([grad for grad, _ in pairs])
+            for _, var in pairs:
+                self._tests.setdefault(_name_without_tower(var), []).append(test)
+        return pairs
+
+    @staticmethod
+    def _is_tested_later() -> bool:
+        """
+        Return whether only the reduced gradients can be tested.
+
+        Of several processes, all must come to the same decision. XLA's tensors cannot be used outside of a cluster.
+        """
+        ranks = getattr(get_current_tower_context(), "ranks", None)
+        return inside_xla(tf.get_default_graph()) or (ranks is not None and ranks.size > 1)
+
+    def watch(self, grads_and_vars: GradVars) -> None:
+        """Test gradients that are about to be processed."""
+        pairs = list(grads_and_vars)
+        if self.scale is not None:
+            self._watched.append(self._test([grad for grad, _ in pairs]))
+        super().watch(pairs)
 
     def apply_gradients(
         self, grads_and_vars: GradVars, global_step: tf.Variable | None = None, name: str | None = None
@@ -83,7 +116,10 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
         if self.scale is None:
             raise ValueError("DynamicLossScaleOptimizer: call its compute_gradients before apply_gradients.")
         pairs = self._with_gradient(grads_and_vars)
-        is_finite = tf.reduce_all([tf.reduce_all(tf.is_finite(values_of(grad))) for grad, _ in pairs])
+        tests = [test for _, var in pairs for test in self._tests.get(_name_without_tower(var), ())]
+        tests += [self._test([grad for grad, _ in pairs]), *self._watched]
+        self._watched = []
+        is_finite = tf.reduce_all(tf.stack(list({test.name: test for test in tests}.values())))
 
         outer_scope = tf.get_default_graph().get_name_scope()
 
@@ -120,6 +156,19 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
             ]
         return tf.group(*update_ops, *adapted, name=name_scope)
 
+    def _test(self, grads: Sequence[Any]) -> tf.Tensor:
+        """Return whether all gradients are finite. What averages or checks gradients sees the test, unless it is in a branch."""
+        values = [values_of(grad) for grad in grads if grad is not None]
+        key = tuple(value.name for value in values)
+        if key not in self._results:
+            finite = [tf.reduce_all(tf.is_finite(value)) for value in values]
+            result = tf.reduce_all(tf.stack(finite)) if finite else tf.constant(True)
+            if inside_branch() or inside_control_flow(result.op):
+                return result
+            self._results[key] = result
+            skipped_steps().add(self, result, self.scale.read_value() > 1)
+        return self._results[key]
+
     def _make_variables(self) -> None:
         with tf.control_dependencies(None), tf.variable_scope("loss_scale", reuse=tf.AUTO_REUSE):
             options = {"shape": [], "trainable": False, "use_resource": True}
@@ -128,6 +177,10 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
             self._good_steps = tf.get_variable(
                 "good_steps", dtype=tf.int32, initializer=tf.zeros_initializer(), **options
             )
+
+
+def _name_without_tower(var: tf.Variable) -> str:
+    return _OTHER_TOWER.sub("", var.op.name, count=1)
 
 
 def scale_loss(opt: tf.train.Optimizer) -> tf.train.Optimizer:

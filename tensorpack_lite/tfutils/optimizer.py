@@ -15,7 +15,7 @@ from .accumulation import AccumGradOptimizer
 from .gradproc import GlobalNormClip, GradientProcessor, GradVars, MapGradient, ScaleGradient
 from .lamb import LAMBOptimizer
 from .proxy_optimizer import ProxyOptimizer
-from .symbolic_functions import map_values
+from .symbolic_functions import map_values, sum_repeated_rows
 from .weight_decay import AdamWOptimizer, DecoupledDecayOptimizer, SGDWOptimizer
 
 __all__ = [
@@ -78,7 +78,9 @@ class _ProcessingOptimizer(ProxyOptimizer):
         self, grads_and_vars: GradVars, global_step: tf.Variable | None = None, name: str | None = None
     ) -> tf.Operation:
         """Process the gradients, then apply them."""
-        return super().apply_gradients(self.process(list(grads_and_vars)), global_step, name)
+        pairs = list(grads_and_vars)
+        self.watch(pairs)
+        return super().apply_gradients(self.process(pairs), global_step, name)
 
 
 def clip_by_global_norm(opt: tf.train.Optimizer, norm: float) -> ProxyOptimizer:
@@ -101,15 +103,18 @@ def clip_by_global_norm(opt: tf.train.Optimizer, norm: float) -> ProxyOptimizer:
 def clip_by_norm(opt: tf.train.Optimizer, norm: float) -> ProxyOptimizer:
     """Return an optimizer that scales down the gradient of each variable whose L2 norm is above `norm`, which is > 0."""
     limit = float(check_positive("clip_by_norm: norm", norm))
-    clip = MapGradient(lambda grad: map_values(lambda values: tf.clip_by_norm(values, limit), grad))
-    return apply_grad_processors(opt, [clip])
+    return _clip_by(opt, lambda values: tf.clip_by_norm(values, limit))
 
 
 def clip_by_value(opt: tf.train.Optimizer, limit: float) -> ProxyOptimizer:
     """Return an optimizer that limits each element of a gradient to -limit .. limit, with `limit` > 0."""
     limit = float(check_positive("clip_by_value: limit", limit))
-    clip = MapGradient(lambda grad: map_values(lambda values: tf.clip_by_value(values, -limit, limit), grad))
-    return apply_grad_processors(opt, [clip])
+    return _clip_by(opt, lambda values: tf.clip_by_value(values, -limit, limit))
+
+
+def _clip_by(opt: tf.train.Optimizer, clip: Callable[[tf.Tensor], tf.Tensor]) -> ProxyOptimizer:
+    """Return an optimizer that applies a function to each gradient; the slices of a row are added up first."""
+    return apply_grad_processors(opt, [MapGradient(lambda grad: map_values(clip, sum_repeated_rows(grad)))])
 
 
 def accumulate_gradients(opt: tf.train.Optimizer, steps: int) -> ProxyOptimizer:
@@ -124,7 +129,8 @@ def accumulate_gradients(opt: tf.train.Optimizer, steps: int) -> ProxyOptimizer:
         >>> accumulate_gradients(AdamWOptimizer(1e-3), 4)
 
     Note: `AccumGradOptimizer`, which applies the sum, describes the variables. Gradient processors outside see the gradients of
-    single steps, divided by their number.
+    single steps as they are, not divided by their number. Those inside see the mean, which a larger batch would have:
+    `accumulate_gradients(clip_by_global_norm(opt, 1.0), 4)`.
     """
     check_at_least("accumulate_gradients: steps", steps, 1)
     return apply_grad_processors(
@@ -197,7 +203,8 @@ class PostProcessOptimizer(ProxyOptimizer):
         grads_and_vars = list(grads_and_vars)
         update = self._opt.apply_gradients(grads_and_vars, global_step=global_step)
         with tf.control_dependencies([update]):
-            done = [self._post_process(var) for _, var in grads_and_vars]
+            # each variable once: AsyncMultiGPUTrainer passes the gradients of all towers
+            done = [self._post_process(var) for var in {id(var): var for _, var in grads_and_vars}.values()]
         return tf.group(update, *[op for op in done if op is not None], name=name)
 
     def _post_process(self, var: tf.Variable) -> tf.Operation | None:

@@ -184,6 +184,11 @@ def multiply(product: Callable[..., tf.Tensor], *factors: tf.Tensor) -> tf.Tenso
         return compute_in_float32(product, *factors)
 
 
+def may_overflow() -> bool:
+    """Return whether the layers compute in float16, so that a value that is not finite is no reason to end a training."""
+    return _current.dtype == tf.float16
+
+
 def in_float32_part() -> bool:
     """Return whether the current scope is "float32" inside another one."""
     return _current.dtype == tf.float32

@@ -39,6 +39,22 @@ class ProxyOptimizer(tf.train.Optimizer):
         """Return an operation that applies gradients with the wrapped optimizer."""
         return self._opt.apply_gradients(grads_and_vars, global_step=global_step, name=name)
 
+    def watch(self, grads_and_vars: GradVars) -> None:
+        """
+        Show gradients to the wrapped optimizer before they are processed. A `DynamicLossScaleOptimizer` skips the step if one of
+        them is not finite, whatever the processed gradients are.
+        """
+        if isinstance(self._opt, ProxyOptimizer):
+            self._opt.watch(grads_and_vars)
+
+    def set_gradient_factor(self, factor: float) -> None:
+        """
+        Announce the factor between the gradients of a step and the mean gradient of all towers or processes.
+
+        A wrapper that changes variables apart from the gradients multiplies its changes by the same factor.
+        """
+        set_gradient_factor(self._opt, factor)
+
     def get_slot(self, *args: object, **kwargs: object) -> tf.Variable | None:
         """Return a slot of the wrapped optimizer."""
         return self._opt.get_slot(*args, **kwargs)
@@ -59,6 +75,18 @@ class ProxyOptimizer(tf.train.Optimizer):
                 f"{type(self).__name__}: no variable has a gradient. Does the cost depend on the variables?"
             )
         return pairs
+
+
+def set_gradient_factor(optimizer: tf.train.Optimizer, factor: float) -> None:
+    """
+    Tell an optimizer's wrappers what a trainer does to gradients; see `ProxyOptimizer.set_gradient_factor`.
+
+    Args:
+        optimizer: a `tf.train.Optimizer`.
+        factor: 1 if the trainer applies the mean of the gradients, their number if it applies the sum.
+    """
+    if isinstance(optimizer, ProxyOptimizer):
+        optimizer.set_gradient_factor(factor)
 
 
 def apply_if(condition: tf.Tensor, apply: Callable[[], tf.Tensor]) -> tf.Tensor:

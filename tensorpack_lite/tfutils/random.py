@@ -212,12 +212,8 @@ def dropout(
             "probability to drop."
         )
     drop_rate: Any = rate if keep_prob is None else 1 - keep_prob
-    if x.dtype.base_dtype in (
-        tf.float16,
-        tf.bfloat16,
-    ):  # which have neither a rate of 0.001 nor a factor of 1.001
-        rate = drop_rate if isinstance(drop_rate, Real) else tf.cast(drop_rate, tf.float32)
-        wide = widen(x)
+    if x.dtype.base_dtype in (tf.float16, tf.bfloat16):  # which have no rate of 0.001
+        rate, wide = drop_rate if isinstance(drop_rate, Real) else tf.cast(drop_rate, tf.float32), widen(x)
         dropped = dropout(wide, None, noise_shape, seed, None, rate, counter=counter)
         return x if dropped is wide else tf.cast(dropped, x.dtype.base_dtype, name=name)
     streams = _exact_streams(counter)

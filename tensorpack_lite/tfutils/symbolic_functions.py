@@ -114,6 +114,20 @@ def values_of(x: tf.Tensor | tf.IndexedSlices) -> tf.Tensor:
     return x.values if isinstance(x, tf.IndexedSlices) else x
 
 
+def sum_repeated_rows(x: tf.Tensor | tf.IndexedSlices | None) -> tf.Tensor | tf.IndexedSlices | None:
+    """
+    Return an `IndexedSlices` in which each row occurs once, and anything else unchanged.
+
+    A row that a batch looks up several times has several slices. Only their sum is a part of the gradient.
+    """
+    if not isinstance(x, tf.IndexedSlices):
+        return x
+    rows, position = tf.unique(x.indices)
+    number = tf.size(rows)
+    values = compute_in_float32(lambda values: tf.unsorted_segment_sum(values, position, number), x.values)
+    return tf.IndexedSlices(values, rows, x.dense_shape)
+
+
 def map_values(
     func: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor | tf.IndexedSlices
 ) -> tf.Tensor | tf.IndexedSlices:

@@ -8,6 +8,7 @@ from typing import Any, Callable, Union
 from ..compat import tfv1 as tf
 from .gradproc import GradVars
 from .proxy_optimizer import ProxyOptimizer
+from .skipped_steps import skipped_steps
 from .symbolic_functions import values_of
 
 Rate = Union[float, tf.Tensor, tf.Variable, Callable[[], Any]]
@@ -23,7 +24,8 @@ class DecoupledDecayOptimizer(ProxyOptimizer):
 
     With plain gradient descent, this equals `l2_regularizer(weight_decay)` in the cost. With momentum or Adam, it does not:
     the decay is neither averaged nor divided by the size of the gradients. A variable whose gradient is an `IndexedSlices`, such
-    as an embedding, decays as a whole. Variables without a gradient do not decay.
+    as an embedding, decays as a whole. Variables without a gradient do not decay. What a trainer does to the gradients, such as
+    adding up those of all towers instead of averaging them, it does to the decay, too.
 
     Put it inside other wrappers: `AccumGradOptimizer(AdamWOptimizer(1e-3), 4)` decays once per update.
 
@@ -49,6 +51,12 @@ class DecoupledDecayOptimizer(ProxyOptimizer):
     ) -> None:
         super().__init__(opt, type(self).__name__)
         self.learning_rate, self.weight_decay, self.regex = learning_rate, weight_decay, regex
+        self._gradient_factor = 1.0
+
+    def set_gradient_factor(self, factor: float) -> None:
+        """Multiply the decay by the factor by which a trainer multiplies the mean gradient."""
+        self._gradient_factor = factor
+        super().set_gradient_factor(factor)
 
     def apply_gradients(
         self, grads_and_vars: GradVars, global_step: tf.Variable | None = None, name: str | None = None
@@ -57,9 +65,9 @@ class DecoupledDecayOptimizer(ProxyOptimizer):
         pairs = list(grads_and_vars)
         grads = [values_of(grad) for grad, _ in pairs if grad is not None]
         with tf.control_dependencies(grads):  # which are computed from the variables before the decay
-            decays = [
-                self._decay(var) for grad, var in pairs if grad is not None and is_selected(var, self.regex)
-            ]
+            # each variable once: AsyncMultiGPUTrainer passes the gradients of all towers
+            variables = {id(var): var for grad, var in pairs if grad is not None}
+            decays = [self._decay(var) for var in variables.values() if is_selected(var, self.regex)]
         with tf.control_dependencies(decays):
             return super().apply_gradients(pairs, global_step, name)
 
@@ -68,7 +76,13 @@ class DecoupledDecayOptimizer(ProxyOptimizer):
             factors = [
                 tf.cast(_value(one), var.dtype.base_dtype) for one in (self.learning_rate, self.weight_decay)
             ]
-            return tf.group(tf.assign_sub(var, factors[0] * factors[1] * var.read_value()))
+            rate = factors[0] * factors[1]
+            if self._gradient_factor != 1:
+                rate *= tf.cast(self._gradient_factor, rate.dtype)
+            is_applied = skipped_steps().is_applied()
+            if is_applied is not None:  # by a loss scale inside
+                rate = tf.where(is_applied, rate, tf.zeros_like(rate))
+            return tf.group(tf.assign_sub(var, rate * var.read_value()))
 
 
 class AdamWOptimizer(DecoupledDecayOptimizer):

@@ -26,6 +26,7 @@ from ..ranks.meeting import Meeting
 from ..ranks.place import RankPlace, find_place, find_remark
 from ..tfutils.exact.state import find_exact
 from ..tfutils.gradproc import GradVars
+from ..tfutils.proxy_optimizer import set_gradient_factor
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import SessionInit
 from ..tfutils.tower.context import TrainTowerContext
@@ -122,6 +123,7 @@ class RankTrainer(SingleCostTrainer):
                 grads = self._make_get_grad_fn(input, get_cost_fn, get_opt_fn)()
                 grads = self._reduce(grads) if self.size > 1 else grads
                 optimizer = get_opt_fn()
+                set_gradient_factor(optimizer, 1.0 if self._average else self.size)
                 self.train_op = optimizer.apply_gradients(grads, name="train_op")
             if self.ranks is None:
                 return []

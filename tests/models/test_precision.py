@@ -166,6 +166,21 @@ def test_the_holder_has_the_variable(precision):
     assert tf.trainable_variables() == y.variables.all()
 
 
+@pytest.mark.parametrize("options", [{"ema_update": "internal"}, {"virtual_batch_size": 2}, {}])
+def test_averages_of_an_overflow(sess, options):
+    """In float16, moments that are not finite do not change the averages of BatchNorm."""
+    x = tf.placeholder(tf.float32, [4, 1])
+    with TowerContext("", is_training=True), precision_scope("mixed_float16"):
+        y = BatchNorm("bn", tf.cast(x, tf.float16), momentum=0.5, **options)
+    sess.run(tf.global_variables_initializer())
+    averages = [var for var in tf.global_variables() if var.op.name.endswith("EMA")]
+    for scale in (1.0, 1e6, 1.0):
+        sess.run(
+            [y, tf.get_collection(tf.GraphKeys.UPDATE_OPS)], {x: scale * np.float32([[1], [3], [1], [3]])}
+        )
+    np.testing.assert_allclose(np.ravel(sess.run(averages)), [1.5, 1], rtol=1e-3)
+
+
 @every_precision
 def test_batch_norm_has_one_kernel(precision):
     """BatchNorm of images is TensorFlow's fused kernel, in 16 bits with statistics in float32, where there is one."""

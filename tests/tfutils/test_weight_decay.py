@@ -242,6 +242,39 @@ class TestOneLiners:
         second = first - 0.1 * GRADS[3:6].mean(axis=0)
         np.testing.assert_allclose(found, [START, START, first, first, first, second], rtol=1e-5, atol=1e-6)
 
+    @pytest.mark.parametrize("clip", [clip_by_value, clip_by_norm, clip_by_global_norm])
+    @pytest.mark.parametrize("accumulates", [False, True])
+    def test_repeated_rows(self, sess, clip, accumulates):
+        """The gradient of a lookup is clipped like a dense one, also if rows are looked up several times."""
+        indices = [2, 0, 2, 2]
+        values = tf.constant([[1.0, -0.5], [0.25, 3.0], [1.0, 0.25], [0.5, 0.0]])
+        dense = tf.scatter_nd([[index] for index in indices], values, [4, 2])
+        results = []
+        for name, grad in (
+            ("sparse", tf.IndexedSlices(values, tf.constant(indices), [4, 2])),
+            ("dense", dense),
+        ):
+            var = tf.get_variable(name, initializer=tf.zeros([4, 2]))
+            opt = clip(accumulate_gradients(SGD(1.0), 1) if accumulates else SGD(1.0), 1.5)
+            results += [(opt.apply_gradients([(grad, var)]), var)]
+        sess.run(tf.global_variables_initializer())
+        sess.run([update for update, _ in results])
+        sparse, expected = sess.run([var for _, var in results])
+        np.testing.assert_allclose(expected, sparse, rtol=1e-6)
+        assert np.abs(sparse).max() <= 1.5
+
+    def test_processors_around_accumulation(self, sess):
+        """A processor outside of `accumulate_gradients` sees the gradients of steps, undivided; one inside their mean."""
+        grads = np.array([[3.0] * 4, [1.0] * 4])
+        outside = run(sess, clip_by_value(accumulate_gradients(SGD(1.0), 2), 2.0), grads=grads)[-1]
+        np.testing.assert_allclose(START - (2 + 1) / 2, outside)
+
+    def test_processors_inside_accumulation(self, sess):
+        """A processor inside sees the mean, as it would with a larger batch."""
+        grads = np.array([[3.0] * 4, [1.5] * 4])
+        inside = run(sess, accumulate_gradients(clip_by_value(SGD(1.0), 2.0), 2), grads=grads)[-1]
+        np.testing.assert_allclose(START - 2, inside)
+
     def test_they_can_be_combined(self, step):
         """Processors outside come first: doubled gradients are clipped afterwards."""
         make = lambda opt: apply_grad_processors(clip_by_value(opt, 5.0), [ScaleGradient((".*", 2.0))])  # noqa: E731
