@@ -13,7 +13,6 @@ from .environment import collect_env_info
 
 __all__ = [
     "collect_env_info",
-    "find_name",
     "get_default_sess_config",
     "get_global_step_value",
     "get_global_step_var",
