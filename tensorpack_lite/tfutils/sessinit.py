@@ -155,6 +155,8 @@ class SaverRestore(SessionInit):
         TypeError: a value cannot be cast to the dtype of its variable. Raised by `_run_init`.
     """
 
+    _advice = "To skip them, use SmartInit(path, ignore_mismatch=True)."
+
     def __init__(self, model_path: str, prefix: str | None = None, ignore: Iterable[str] = ()) -> None:
         if str(model_path).endswith((".npy", ".npz")):
             logger.warning(
@@ -188,8 +190,7 @@ class SaverRestore(SessionInit):
         ]
         if different:
             raise ValueError(
-                f"SaverRestore: variables have another shape in {self.path}: {', '.join(different)}. To skip them, use "
-                "SmartInit(path, ignore_mismatch=True)."
+                f"SaverRestore: variables have another shape in {self.path}: {', '.join(different)}. {self._advice}"
             )
         logger.info(f"Restoring checkpoint from {self.path} ...")
         same = {key: var for key, var in matched.items() if var.dtype.base_dtype == checkpoint.dtypes[key]}
@@ -231,7 +232,7 @@ class SaverRestore(SessionInit):
             else:
                 matched[key] = var
         unused = [key for key in checkpoint.shapes if key not in matched]
-        warn_of_mismatch("graph", "checkpoint", only_in_graph)
+        self._report_new(only_in_graph)
         names = [key for key in unused if get_op_tensor_name(key)[1] not in self.ignore]
         warn_of_mismatch(
             "checkpoint",
@@ -239,6 +240,10 @@ class SaverRestore(SessionInit):
             [key for key in names if not _OF_TRAINING.fullmatch(get_op_tensor_name(key)[0])],
         )
         return matched
+
+    def _report_new(self, names: list[str]) -> None:
+        """Log the names of variables that the checkpoint does not have."""
+        warn_of_mismatch("graph", "checkpoint", names)
 
 
 class SaverRestoreRelaxed(SaverRestore):

@@ -64,7 +64,7 @@ def find_checkpoint(directory: str) -> SaverRestore | None:
         return None
     path = _latest(directory)
     end = read_end(path)
-    restore = SaverRestore(path) if end is None else _RestoreEnd(path, end.variables)
+    restore = _Resume(path, {} if end is None else end.variables)
     state = read_state(restore.path + STATE_SUFFIX) if end is None else end.state
     if state is None:
         place = _guess_place(directory, restore.path)
@@ -75,18 +75,33 @@ def find_checkpoint(directory: str) -> SaverRestore | None:
     return restore
 
 
-class _RestoreEnd(SaverRestore):
+class _Resume(SaverRestore):
     """
-    Initializer that restores a checkpoint, and variables that callbacks have changed after it was saved.
+    Initializer that restores the checkpoint of a training, and variables that callbacks have changed after it was saved.
 
     Args:
         path: the checkpoint.
         changed: the values by name.
     """
 
+    _advice = (
+        "The model has changed since the checkpoint was saved. To train the new model from the beginning, use another directory: "
+        "logger.set_logger_dir(...). To begin with the weights that still fit, also pass always_resume=False and "
+        "session_init=SmartInit(path, ignore_mismatch=True) to AutoResumeTrainConfig. To continue the training, restore the model."
+    )
+
     def __init__(self, path: str, changed: dict[str, np.ndarray]) -> None:
         super().__init__(path)
         self._changed = changed
+
+    def _report_new(self, names: list[str]) -> None:
+        trainable = {variable.op.name for variable in tf.trainable_variables()}
+        new = [name for name in names if name in trainable]
+        super()._report_new([name for name in names if name not in trainable])
+        if new:
+            _complain(
+                f"{self.path} does not have {', '.join(new)}, which keep their initial values. {self._advice}"
+            )
 
     def _run_init(self, sess: tf.Session) -> None:
         super()._run_init(sess)
