@@ -159,6 +159,8 @@ class SaverRestore(SessionInit):
         TypeError: a value cannot be cast to the dtype of its variable. Raised by `_run_init`.
     """
 
+    _advice = "To skip them, use SmartInit(path, ignore_mismatch=True)."
+
     def __init__(self, model_path: str, prefix: str | None = None, ignore: Iterable[str] = ()) -> None:
         if str(model_path).endswith((".npy", ".npz")):
             logger.warning(
@@ -194,8 +196,7 @@ class SaverRestore(SessionInit):
         ]
         if different:
             raise ValueError(
-                f"SaverRestore: variables have another shape in {self.path}: {', '.join(different)}. To skip them, use "
-                "SmartInit(path, ignore_mismatch=True)."
+                f"SaverRestore: variables have another shape in {self.path}: {', '.join(different)}. {self._advice}"
             )
         logger.info(f"Restoring checkpoint from {self.path} ...")
         self._restored = [match for match in matched if match.is_like(checkpoint)]
@@ -242,7 +243,7 @@ class SaverRestore(SessionInit):
             matched[key] = Match(key, var, is_part)
             found.append(matched[key])
         unused = [key for key in checkpoint.shapes if key not in matched]
-        warn_of_mismatch("graph", "checkpoint", self.missing)
+        self._report_new(self.missing)
         unexpected = [key for key in unused if get_op_tensor_name(key)[1] not in self.ignore]
         warn_of_mismatch(
             "checkpoint",
@@ -255,6 +256,10 @@ class SaverRestore(SessionInit):
         """Return the names that a variable may have in the checkpoint, as `names_in_files` does, with `:0`."""
         names = names_in_files(variable)
         return [(get_savename_from_varname(f"{name}:0", self.prefix), is_part) for name, is_part in names]
+
+    def _report_new(self, names: list[str]) -> None:
+        """Log the names of variables that the checkpoint does not have."""
+        warn_of_mismatch("graph", "checkpoint", names)
 
 
 class SaverRestoreRelaxed(SaverRestore):

@@ -79,9 +79,24 @@ class _RestoreTraining(SaverRestore):
         later: values by name, such as of variables that callbacks have changed after the checkpoint was saved.
     """
 
+    _advice = (
+        "The model has changed since the checkpoint was saved. To train the new model from the beginning, use another directory: "
+        "logger.set_logger_dir(...). To begin with the weights that still fit, also pass always_resume=False and "
+        "session_init=SmartInit(path, ignore_mismatch=True) to AutoResumeTrainConfig. To continue the training, restore the model."
+    )
+
     def __init__(self, path: str, later: dict[str, np.ndarray]) -> None:
         super().__init__(path)
         self.later = dict(later)
+
+    def _report_new(self, names: list[str]) -> None:
+        trainable = {variable.op.name for variable in tf.trainable_variables()}
+        new = [name for name in names if name in trainable and name not in self.later]
+        super()._report_new([name for name in names if name not in trainable])
+        if new:
+            _complain(
+                f"{self.path} does not have {', '.join(new)}, which keep their initial values. {self._advice}"
+            )
 
     def _run_init(self, sess: tf.Session) -> None:
         super()._run_init(sess)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 
 import numpy as np
@@ -15,12 +16,14 @@ from tensorpack_lite.callbacks.monitor.json_file import JSONWriter
 from tensorpack_lite.callbacks.saver import MinSaver, ModelSaver
 from tensorpack_lite.callbacks.trigger import PeriodicTrigger
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.batch import BatchData
 from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.dataflow.repeat import RepeatedData
 from tensorpack_lite.graph_builder.model_desc import ModelDesc
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.callback_factory import CallbackFactory
+from tensorpack_lite.models.fc import FullyConnected
 from tensorpack_lite.tfutils.sessinit import ChainInit, DictRestore, SaverRestore
 from tensorpack_lite.train.config import AutoResumeTrainConfig
 from tensorpack_lite.train.interface import launch_train_with_config
@@ -97,6 +100,65 @@ def train(
             trainer.is_killed = False
         trainer.tallies = [callbacks[0].notes, callbacks[2].notes]
         return trainer
+
+
+class Changed(ModelDesc):
+    """A model with one layer."""
+
+    def __init__(self, name, units):
+        self._name, self._units = name, units
+
+    def inputs(self):
+        return [tf.TensorSpec([None, 2], tf.float32, "x")]
+
+    def build_graph(self, x):
+        return tf.reduce_mean(FullyConnected("fc", FullyConnected(self._name, x, self._units), 1))
+
+    def optimizer(self):
+        return tf.train.GradientDescentOptimizer(0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "units", "error", "message"),
+    [
+        ("first", 4, ValueError, r"first/W \(2, 4\) \(in the checkpoint \(2, 3\)\).*"),
+        (
+            "second",
+            3,
+            RuntimeError,
+            r"model-1 does not have second/W, second/b, which keep their initial values.*",
+        ),
+        ("second", 3, None, r"model-1 does not have second/W, second/b, which keep their initial values.*"),
+    ],
+)
+def test_a_changed_model(log_dir, log_lines, name, units, error, message):
+    """If the model has changed since the checkpoint, the message says so, and how to begin again with other weights or none."""
+    message += (
+        r"The model has changed.*set_logger_dir.*always_resume=False.*SmartInit\(path, ignore_mismatch=True\)"
+    )
+
+    def train_model(model, max_epoch, exact=False):
+        with tf.Graph().as_default():
+            config = AutoResumeTrainConfig(
+                model=model,
+                data=FeedInput(BatchData(DataFromList([[np.ones(2, "float32")]]), 1)),
+                callbacks=[ModelSaver()],
+                extra_callbacks=[],
+                monitors=[],
+                steps_per_epoch=1,
+                max_epoch=max_epoch,
+                exact=exact,
+            )
+            launch_train_with_config(config, SimpleTrainer())
+
+    train_model(Changed("first", 3), 1, exact="require")
+    if error is None:
+        train_model(Changed(name, units), 2)
+        assert any(re.search(message, line) for line in log_lines)
+    else:
+        with pytest.raises(error, match=message):
+            train_model(Changed(name, units), 2, exact="require")
 
 
 def rows():
