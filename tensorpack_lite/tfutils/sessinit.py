@@ -224,8 +224,7 @@ class SaverRestore(SessionInit):
                 continue
             keys = [(checkpoint.key_of(name), is_part) for name, is_part in names]
             others = [other for other in names_with_other_trainers(names[0][0]) if other not in taken]
-            others = [key for key in map(checkpoint.key_of, others) if key not in matched]
-            keys += [(key, False) for key in others]
+            keys += [(key, False) for key in map(checkpoint.key_of, others) if key not in matched]
             key, is_part = next((pair for pair in keys if pair[0] is not None), (None, False))
             if key is None:
                 self.missing.append(var.op.name)
@@ -239,11 +238,11 @@ class SaverRestore(SessionInit):
             found.append(matched[key])
         unused = [key for key in checkpoint.shapes if key not in matched]
         warn_of_mismatch("graph", "checkpoint", self.missing)
-        names = [key for key in unused if get_op_tensor_name(key)[1] not in self.ignore]
+        unused = [key for key in unused if get_op_tensor_name(key)[1] not in self.ignore]
         warn_of_mismatch(
             "checkpoint",
             "graph",
-            [key for key in names if not _OF_TRAINING.fullmatch(get_op_tensor_name(key)[0])],
+            [key for key in unused if not _OF_TRAINING.fullmatch(get_op_tensor_name(key)[0])],
         )
         return found
 
