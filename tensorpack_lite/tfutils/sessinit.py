@@ -226,11 +226,7 @@ class SaverRestore(SessionInit):
                 continue
             keys = [(checkpoint.key_of(name), is_part) for name, is_part in names]
             others = [other for other in names_with_other_trainers(names[0][0]) if other not in taken]
-            keys += [
-                (key, False)
-                for key in map(checkpoint.key_of, others)
-                if key is not None and key not in matched
-            ]
+            keys += [(key, False) for key in map(checkpoint.key_of, others) if key not in matched]
             key, is_part = next((pair for pair in keys if pair[0] is not None), (None, False))
             if key is None:
                 self.missing.append(var.op.name)
