@@ -256,10 +256,7 @@ def delay_sigint() -> Iterator[None]:
 
 def require_children(who: str) -> None:
     """
-    Require that this process may start others.
-
-    Args:
-        who: what starts them, for the message.
+    Require that this process may start others; `who` is what starts them, for the message.
 
     Raises:
         RuntimeError: this is a daemonic process of multiprocessing, such as a worker of `multiprocessing.Pool`.
