@@ -246,10 +246,11 @@ def how_to_wrap(data: object, call: str = "{}") -> str:
     if _are_columns(data):
         flow = call.format("BatchData(DataFromList(list(zip(X, Y))), 32)")
         return f"These are arrays, not datapoints: {flow}."
+    if hasattr(data, "element_spec"):
+        function = call.format("contrib.tf_data.DataFromTFDataset(function)")
+        return f"For training, use data=TFDatasetInput(data). Elsewhere, {function}, where the function returns the dataset."
     if hasattr(data, "columns"):
         name = "contrib.table.DataFromTable"
-    elif hasattr(data, "element_spec"):
-        name = "contrib.tf_data.DataFromTFDataset"
     elif hasattr(data, "__len__") and hasattr(data, "__getitem__"):
         name = "DataFromList"
     elif hasattr(data, "__iter__"):

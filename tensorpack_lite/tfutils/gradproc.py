@@ -64,17 +64,24 @@ class FilterNoneGrad(GradientProcessor):
     Gradient processor that drops the pairs without a gradient.
 
     Args:
-        verbose: log a warning that lists their variables.
+        verbose: log a warning that lists their variables, without those that `tf.stop_gradient` freezes, as `freeze_variables` does.
     """
 
     def __init__(self, verbose: bool = True) -> None:
         self._verbose = verbose
 
     def _process(self, grads: GradVars) -> GradVars:
-        without = [var.op.name for grad, var in grads if grad is None]
+        without = [var.op.name for grad, var in grads if grad is None and not _is_frozen(var)]
         if without and self._verbose:
             logger.warning(f"No gradient w.r.t {len(without)} trainable variables: {', '.join(without)}")
         return [(grad, var) for grad, var in grads if grad is not None]
+
+
+def _is_frozen(variable: tf.Variable) -> bool:
+    """Return whether `tf.stop_gradient` takes the value of a variable directly."""
+    readers = [op for tensor in variable.op.outputs for op in tensor.consumers()]
+    users = [op for reader in readers for tensor in reader.outputs for op in tensor.consumers()]
+    return any(op.type == "StopGradient" for op in (*readers, *users))
 
 
 class GlobalNormClip(GradientProcessor):

@@ -241,14 +241,17 @@ class TestHowToWrap:
         """The advice names the DataFlow that accepts the data; there is none for an object that no DataFlow accepts."""
         assert advice == how_to_wrap(data)
 
-    @pytest.mark.parametrize(
-        ("attribute", "flow"),
-        [("columns", "contrib.table.DataFromTable"), ("element_spec", "contrib.tf_data.DataFromTFDataset")],
-    )
-    def test_another_library(self, attribute, flow):
-        """A table of pandas and a `tf.data.Dataset`, which have these attributes, have DataFlows of their own."""
-        data = type("Data", (Iterated,), {attribute: None})()
-        assert f"Wrap it: {flow}(data)." == how_to_wrap(data)
+    def test_a_table(self):
+        """A table of pandas, which has columns, has a DataFlow of its own."""
+        data = type("Data", (Iterated,), {"columns": None})()
+        assert "Wrap it: contrib.table.DataFromTable(data)." == how_to_wrap(data)
+
+    def test_a_dataset_of_tensorflow(self):
+        """For a `tf.data.Dataset`, the advice is the input that takes it, before the DataFlow, which takes a function."""
+        data = type("Data", (Iterated,), {"element_spec": None})()
+        advice = how_to_wrap(data, "FeedInput({})")
+        assert advice.startswith("For training, use data=TFDatasetInput(data). ")
+        assert "FeedInput(contrib.tf_data.DataFromTFDataset(function)), where the function" in advice
 
     @pytest.mark.parametrize("kind", [list, tuple])
     def test_arrays(self, kind):

@@ -19,6 +19,7 @@ from tensorpack_lite.tfutils.gradproc import (
     ScaleGradient,
     SummaryGradient,
 )
+from tensorpack_lite.tfutils.varreplace import freeze_variables
 
 A, B = np.array([3.0, -4.0], dtype="float32"), np.array([[12.0]], dtype="float32")
 
@@ -87,6 +88,17 @@ class TestFilterNoneGrad:
         """Pairs without a gradient are dropped, with a warning that names the variables."""
         assert ["fc/W", "fc/b"] == names(FilterNoneGrad().process(grads))
         assert "No gradient w.r.t 1 trainable variables: unused" in capsys.readouterr().out
+
+    @pytest.mark.parametrize("skip_collection", [False, True])
+    def test_frozen(self, capsys, skip_collection):
+        """Variables of `freeze_variables`, which have no gradient on purpose, are not in the warning."""
+        with freeze_variables(skip_collection=skip_collection):
+            frozen = tf.get_variable("frozen", [2], use_resource=True)
+        trained = tf.get_variable("trained", [2], use_resource=True)
+        variables = tf.trainable_variables()
+        pairs = list(zip(tf.gradients(tf.reduce_sum(frozen * trained), variables), variables))
+        assert ["trained"] == names(FilterNoneGrad().process(pairs))
+        assert "No gradient" not in capsys.readouterr().out
 
     def test_quietly(self, grads, capsys):
         """With verbose=False, no warning is logged."""
