@@ -229,7 +229,7 @@ class _Launch:
         """
         Return the exit code of a rank, its error, and the step.
 
-        Numbers in the text are left out, because those of processes differ. The step is that of the error if a rank has
+        Numbers in the text are omitted, because those of processes differ. The step is that of the error if a rank has
         logged it, else that of the last checkpoint.
         """
         logged = [rank.failed for rank in (first, *self._ranks) if rank.failed is not None]

@@ -64,7 +64,7 @@ class CheckReplicas(Callback):
 
 
 def _find_difference(everywhere: Sequence[Mapping[str, int]]) -> tuple[str, int] | None:
-    """Return the first variable whose checksum differs from that of rank 0, and the rank; variables that a rank lacks are left out."""
+    """Return the first variable whose checksum differs from that of rank 0, and the rank; variables that a rank lacks are omitted."""
     for name, first in everywhere[0].items():
         for rank, theirs in enumerate(everywhere):
             if theirs.get(name, first) != first:

@@ -160,7 +160,7 @@ class ModelSaver(Callback):
             self._save(name, self._write)
 
     def _begin_period(self) -> None:
-        """Begin the next period of `keep_checkpoint_every_n_hours`. Periods without a checkpoint are left out."""
+        """Begin the next period of `keep_checkpoint_every_n_hours`. Periods without a checkpoint are omitted."""
         seconds, now = self._secs_between_kept, time.monotonic()
         late = (now - self._next_to_keep) % seconds if seconds > 0 else 0.0
         self._next_to_keep = now - late + seconds

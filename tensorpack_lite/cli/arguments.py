@@ -123,7 +123,7 @@ def _add_checkpoint_commands(add: Callable[..., argparse.ArgumentParser]) -> Non
 
 
 def _add_training_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the commands about trainings, which read what they wrote to their directories."""
+    """Add the commands about training runs, which read what they wrote to their directories."""
     command = add(
         "plot",
         "Plot the scalars of one or several trainings. Training and validation curves of a statistic share a plot.",

@@ -1,4 +1,4 @@
-"""The command `diff`: finds what differs between two trainings, and from which step on their curves differ."""
+"""The command `diff`: finds what differs between two training runs, and from which step on their curves differ."""
 
 from __future__ import annotations
 

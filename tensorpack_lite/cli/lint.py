@@ -11,7 +11,7 @@ from .programs import find_program
 
 def run(args: argparse.Namespace) -> int:
     """
-    Run the script. The log directories of its trainings do not change.
+    Run the script. The log directories of its training runs do not change.
 
     Returns:
         0 without remarks, 1 with remarks, 2 if the script has failed or does not train.

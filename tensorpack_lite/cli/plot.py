@@ -1,4 +1,4 @@
-"""The command `plot`: plots curves of one or several trainings from their `stats.json`."""
+"""The command `plot`: plots curves of one or several training runs from their `stats.json`."""
 
 from __future__ import annotations
 

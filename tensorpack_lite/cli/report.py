@@ -1,4 +1,4 @@
-"""The command `report`: one HTML page with everything that is known about trainings, in a file or in a browser that follows them."""
+"""The command `report`: one HTML page with everything that is known about training runs, in a file or in a browser that follows them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _serve(args: argparse.Namespace) -> int:
 
 
 def _compare(paths: list[str]) -> Comparison | None:
-    """Return the differences of two trainings; None for another number of them."""
+    """Return the differences of two training runs; None for another number of them."""
     if len(paths) != 2:
         return None
     first, second = paths

@@ -229,7 +229,7 @@ def innermost(callback: Callback) -> Callback:
 
 
 def _find_triggers(cbs: list[Callback]) -> _Triggers:
-    """Find the methods to call at each step, with their callbacks' numbers from 1; those that do nothing are left out."""
+    """Find the methods to call at each step, with their callbacks' numbers from 1; those that do nothing are omitted."""
     return [
         (
             number,

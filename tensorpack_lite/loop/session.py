@@ -78,7 +78,7 @@ class HookedSession:
             self._queue_threads = tf.train.start_queue_runners(session, coord=self._coordinator)
 
     def _register(self, hook: tf.train.SessionRunHook) -> None:
-        """Store the methods to call; those that a callback inherits from Callback do nothing and are left out."""
+        """Store the methods to call; those that a callback inherits from Callback do nothing and are omitted."""
         is_callback = isinstance(hook, Callback)
         position = -1
         before = _bound_method(hook, "before_run")

@@ -19,7 +19,7 @@ def collect_curves(
 
     Args:
         rows: the content of `stats.json`.
-        x: the counter on the horizontal axis. Rows without it are left out.
+        x: the counter on the horizontal axis. Rows without it are omitted.
 
     Returns:
         `{name: [(x, y), ...]}`, and for each name with a point that does not consist of two numbers, the first such point.

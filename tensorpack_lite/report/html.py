@@ -21,8 +21,8 @@ def element(name: str, *children: object, **attributes: object) -> Html:
 
     Args:
         name: its name, e.g. "p".
-        children: `Html`, or any other values, which are escaped. None is left out.
-        attributes: their values are escaped. None and False are left out, True means an attribute without a value.
+        children: `Html`, or any other values, which are escaped. None is omitted.
+        attributes: their values are escaped. None and False are omitted, True means an attribute without a value.
             `class_` means class, `name_` means name, and `data_x` means data-x.
     """
     opening = f"<{name}{''.join(_attribute(key, value) for key, value in attributes.items())}>"

@@ -35,12 +35,12 @@ def write_report(
     directories: List[str], path: str, comparison: Comparison | None = None, has_ended: bool = False
 ) -> None:
     """
-    Write the report of one or several trainings, or replace it atomically.
+    Write the report of one or several training runs, or replace it atomically.
 
     Args:
         directories: the directories of the trainings.
         path: the file.
-        comparison: what differs between the trainings, if there are two.
+        comparison: what differs between the training runs, if there are two.
         has_ended: True if the caller is the training's own process, at its end.
 
     Raises:

@@ -38,7 +38,7 @@ class Scale(NamedTuple):
 
 def linear_scale(values: np.ndarray, pad: float = 0.0) -> Scale:
     """
-    Return a linear scale for values, of which those that are not finite are left out.
+    Return a linear scale for values, of which those that are not finite are omitted.
 
     Args:
         values: float64 [N].

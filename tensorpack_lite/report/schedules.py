@@ -18,7 +18,7 @@ _MAX_POINTS = 1000
 
 def draw_schedules(trainings: List[Training], charts: List[Dict[str, Any]]) -> Html | None:
     """
-    Draw the values that schedules will set, with the values that the trainings have had so far.
+    Draw the values that schedules will set, with the values that the training runs have had so far.
 
     Args:
         trainings: the trainings.

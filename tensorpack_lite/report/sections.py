@@ -46,7 +46,7 @@ class Comparison(NamedTuple):
 
 
 def draw_head(trainings: List[Training]) -> Html:
-    """Return the title and the sentence about the result; for several trainings, a table with a row for each."""
+    """Return the title and the sentence about the result; for several training runs, a table with a row for each."""
     if len(trainings) == 1:
         badge = element("span", _end(trainings[0]), class_=f"badge {find_state(trainings[0]).tone}")
         title = element("h1", trainings[0].name, " ", badge)
@@ -60,7 +60,7 @@ def draw_head(trainings: List[Training]) -> Html:
 
 
 def draw_notes(trainings: List[Training]) -> Html | None:
-    """Return what the trainings say of themselves, what is not finite, and which files are missing or damaged; errors first."""
+    """Return what the training runs say of themselves, what is not finite, and which files are missing or damaged; errors first."""
     callouts: List[Tuple[str, str, str, str]] = []
     for one in trainings:
         where = f"{one.name}: " if len(trainings) > 1 else ""
@@ -91,7 +91,7 @@ def draw_model(training: Training) -> Html:
 
 
 def draw_comparison(comparison: Comparison) -> Html:
-    """Return the difference of two trainings: a sentence, and a table whose rows can be opened."""
+    """Return the difference of two training runs: a sentence, and a table whose rows can be opened."""
     rows = []
     for title, state, lines in comparison.sections:
         if not lines:

@@ -33,7 +33,7 @@ class ReportServer(ThreadingMixIn, HTTPServer):
     """
     Server of a page for one person on this machine. Call `serve_forever()`, and `server_close()` at the end.
 
-    It reads no file by itself and changes nothing. The page is made again at most every few seconds.
+    It reads no file by itself and changes nothing. The page is regenerated at most every few seconds.
 
     Args:
         make: returns the page, and whether it will change, so that the browser loads it again.

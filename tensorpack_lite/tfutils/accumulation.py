@@ -57,7 +57,7 @@ class AccumGradOptimizer(ProxyOptimizer):
         Add the gradients to the sums, and apply the sums at every `niter`-th call.
 
         Args:
-            grads_and_vars: as for other optimizers. Pairs without a gradient are left out.
+            grads_and_vars: as for other optimizers. Pairs without a gradient are omitted.
             global_step: a variable to increment at each call, or None.
             name: name of the operation. None means `AccumGradOptimizer/cond_update_grad`.
 

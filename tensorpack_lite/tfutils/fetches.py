@@ -73,7 +73,7 @@ def find_conditional(tensors: Iterable[tf.Tensor]) -> list[tf.Operation]:
     Returns:
         The nearest operations that run only if a branch of TensorFlow 1 is taken, and on which the tensors depend other than
         through the result of `tf.cond`. TensorFlow 2's branches are functions, so their tensors cannot be used outside. The
-        switch of `let_updates_pass_if` is left out: TerminateOnNaN ends a training in which it does not let updates pass.
+        switch of `let_updates_pass_if` is omitted: TerminateOnNaN ends a training in which it does not let updates pass.
     """
     found = []
     waiting = [tensor.op for tensor in tensors]

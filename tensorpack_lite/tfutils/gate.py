@@ -1,4 +1,4 @@
-"""Updates of variables that are left out of a step whose losses or gradients are not finite."""
+"""Updates of variables that are omitted from a step whose losses or gradients are not finite."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def applied_gradients(train_op: tf.Operation | tf.Tensor) -> dict[str, tf.Tensor
 
     Returns:
         `{name of the variable: gradient}`. Empty if an optimizer applies gradients under a condition, as
-        `DynamicLossScaleOptimizer` and `AccumGradOptimizer` do. Optimizers written in Python are left out.
+        `DynamicLossScaleOptimizer` and `AccumGradOptimizer` do. Optimizers written in Python are omitted.
     """
     copies = {variable.op.name for variable in tf.local_variables()}
     found: dict[str, tf.Tensor] = {}

@@ -16,7 +16,7 @@ def describe_trainable_vars() -> None:
     """
     Log a table of the trainable variables of the default graph, and their total size.
 
-    Copies in other towers, with the name of another variable after "tower<i>/", are left out. The table has a column for devices if they
+    Copies in other towers, with the name of another variable after "tower<i>/", are omitted. The table has a column for devices if they
     differ, and one for dtypes if not all are float32.
     """
     names = {var.op.name for var in tf.trainable_variables()}

@@ -20,7 +20,7 @@ def find_nodes(ops: Sequence[tf.Operation], is_wanted: _IsWanted) -> Iterator[tu
 
     Yields:
         The name and the `NodeDef` of an operation. One in a function, e.g. in the body of a loop of TensorFlow 2, has the
-        name of the operation that calls the function as prefix. The functions of `tf.data` are left out.
+        name of the operation that calls the function as prefix. The functions of `tf.data` are omitted.
     """
     if not ops:
         return iter(())

@@ -321,7 +321,7 @@ def find_stateful_random_ops(fetches: object) -> list[str]:
 
     Returns:
         Sorted names. An operation in a function, e.g. in the body of a loop of TensorFlow 2, has the name of the
-        operation that calls the function as prefix. The functions of `tf.data` are left out.
+        operation that calls the function as prefix. The functions of `tf.data` are omitted.
     """
     nodes = find_nodes(operations_of_fetches(fetches), _is_random)
     # CudnnRNN has this attribute

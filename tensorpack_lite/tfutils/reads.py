@@ -23,7 +23,7 @@ def plain_reads(variable: tf.Variable) -> list[tf.Operation]:
     List the operations an assignment must wait for, so that all reads of the variable in the same run see the
     old value.
 
-    Reads with control inputs or inside a condition or loop are left out, because waiting for them could run operations
+    Reads with control inputs or inside a condition or loop are omitted, because waiting for them could run operations
     that were not requested.
     """
     resource = getattr(variable, "handle", None)

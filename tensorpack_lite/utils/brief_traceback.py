@@ -2,7 +2,7 @@
 Tracebacks without the frames of this library, of TensorFlow and of Python's standard library.
 
 The frames that remain are those of the user and of other packages, and the innermost frame, where the error was raised. If the
-environment variable TENSORPACK_LITE_FULL_TRACEBACK is set, nothing is left out.
+environment variable TENSORPACK_LITE_FULL_TRACEBACK is set, nothing is omitted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def shorten_traceback(error: BaseException) -> int:
         error: an error that nothing will handle any more, because its traceback and its cause are replaced.
 
     Returns:
-        The number of frames that were left out.
+        The number of frames that were omitted.
     """
     num_left_out, seen, one = 0, {id(error)}, error
     while not shows_all():

@@ -179,7 +179,7 @@ def set_logger_dir(dirname: str, action: str | None = None) -> None:
         dirname: the directory; created if it does not exist.
         action: what to do if the directory contains files (other than hidden ones). "k" keeps them, e.g. to resume, and
             appends to log.log. "b" renames the directory to `<dirname>MMDD-HHMMSS`. "n" uses the new directory
-            `<dirname>MMDD-HHMMSS` instead. "d" deletes the files that trainings have written; all other files and
+            `<dirname>MMDD-HHMMSS` instead. "d" deletes the files that training runs have written; all other files and
             directories stay, and one log line names them. "q" raises an error. None asks on a terminal, and is "n" without one.
 
     Raises:

@@ -79,7 +79,7 @@ def unshared_memory(pids: Sequence[int]) -> int:
     Return the bytes that one of several processes uses and does not share, on average; 0 if the system does not say.
 
     Args:
-        pids: of the processes. Those that have ended are left out.
+        pids: of the processes. Those that have ended are omitted.
     """
     sizes = []
     for pid in pids:

@@ -3,7 +3,7 @@ The files that a training writes to the logger's directory, and their removal.
 
 Here are all names that the library uses in that directory. A name that other programs also use, such as `report.html`,
 counts only if the file begins like ours. Whatever is not listed belongs to the user and stays, and so do symbolic links.
-`tests/utils/test_training_files.py` compares this list with what trainings write.
+`tests/utils/test_training_files.py` compares this list with what training runs write.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def check_replaceable(directory: str, action: str) -> None:
 
 def remove_training(directory: str, may_remove_rank_logs: bool = True) -> list[str]:
     """
-    Delete the files that trainings have written to a directory. All others stay, and the directory, too.
+    Delete the files that training runs have written to a directory. All others stay, and the directory, too.
 
     The files that show that a training was there are deleted last, so an interrupted call can be repeated.
 

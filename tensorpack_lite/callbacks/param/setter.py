@@ -21,7 +21,7 @@ class HyperParamSetter(Callback):
     Base class of callbacks that set a hyper-parameter: override `_get_value_to_set`.
 
     At each trigger, the value that was in use until then is reported to the monitors under the parameter's
-    `readable_name`, e.g. `learning_rate`, before the new value is set. It is left out if it is not a number,
+    `readable_name`, e.g. `learning_rate`, before the new value is set. It is omitted if it is not a number,
     or if the name has been reported at this step already, e.g. by `tf.summary.scalar`.
 
     Args:

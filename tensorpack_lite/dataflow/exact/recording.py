@@ -10,7 +10,7 @@ There are two ways to continue in the middle of a pass:
 - A stage whose `__iter__` takes `start`, the number of datapoints that were already yielded, continues there. The states
   of the stages that it reads are those of now.
 - Any other stage is *replayed*: its generators, attributes and the stages that it reads return to the
-  beginning of the pass, and the datapoints that were already yielded are made again and dropped.
+  beginning of the pass, and the datapoints that were already yielded are replayed and discarded.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ResumeReport(NamedTuple):
 
     Attributes:
         stage: the class of the stage.
-        level: "state": it continues at its position. "replay": up to one of its passes is made again. "none":
+        level: "state": it continues at its position. "replay": up to one of its passes is replayed. "none":
             not exactly.
         reason: a sentence; empty for "state".
     """
@@ -59,7 +59,7 @@ class Recording(Observer):
     Attributes:
         children: the recordings of the stages that its `reset_state` reset, in order.
         takes_start: whether a pass of the stage can begin at any datapoint.
-        is_different: whether the datapoints that were made again differ from the saved ones.
+        is_different: whether the datapoints that were replayed differ from the saved ones.
     """
 
     def __init__(self, flow: Any, state: State | None, where: str = "") -> None:

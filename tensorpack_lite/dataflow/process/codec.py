@@ -3,7 +3,7 @@ Encoding of datapoints as a head of bytes and arrays, each of which is copied on
 
 Small datapoints of one form (equal components, dtypes and shapes) are encoded as columns, so that one NumPy
 call handles one component of all of them. Other datapoints are pickled with the newest protocol of this
-Python; their larger arrays are left out of the pickle.
+Python; their larger arrays are omitted from the pickle.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def walk(flow: DataFlow) -> Iterator[DataFlow]:
         flow: the outermost stage.
 
     Yields:
-        Stages, each before the stages that it reads from. The stages inside a runner are left out.
+        Stages, each before the stages that it reads from. The stages inside a runner are omitted.
     """
     seen: set[int] = set()
     waiting = [flow]

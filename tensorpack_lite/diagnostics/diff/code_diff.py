@@ -1,4 +1,4 @@
-"""Comparison of the code of two trainings, for the command `diff`. The name of the log directory is not code."""
+"""Comparison of the code of two training runs, for the command `diff`. The name of the log directory is not code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparison of two trainings by their manifests and statistics, for the command `diff`."""
+"""Comparison of two training runs by their manifests and statistics, for the command `diff`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Section:
 
     Attributes:
         title: its name.
-        differences: one line each; empty if the trainings are equal.
+        differences: one line each; empty if the training runs are equal.
         note: a remark for the line of an equal section.
         unknown: "A" or "B" if only the other training has this part; "" if it was compared.
         part_at: in the section of statistics: the step from which on the curves differ.
@@ -67,7 +67,7 @@ class Section:
 
 
 def compare(a: Run, b: Run) -> list[Section]:
-    """Compare two trainings, in the order of what could explain other results."""
+    """Compare two training runs, in the order of what could explain other results."""
     sections = [
         _compare_exits(a, b),
         _compare_curves(a, b),

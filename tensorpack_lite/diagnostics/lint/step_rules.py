@@ -53,7 +53,7 @@ def first_cost(training: ExaminedTraining, terms: CostTerms, cost: float) -> Ite
     begins with saturated probabilities, and may diverge.
 
     Silent about costs that are not the mean of one cross entropy plus small terms without data, about variables that are
-    restored, and trainings without a `ProgressBar` that shows the cost, because lint does not evaluate it.
+    restored, and training runs without a `ProgressBar` that shows the cost, because lint does not evaluate it.
 
     Args:
         training: the training, after its first step.

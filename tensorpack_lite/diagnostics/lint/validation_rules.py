@@ -22,7 +22,7 @@ def samples_left_out(training: ExaminedTraining) -> Iterator[Remark]:
     G18: validation leaves out samples, because the last batch would be smaller than the others.
 
     Why: BatchData drops an incomplete batch, which suits training, where the next pass has another order. In validation, the same
-    samples are left out each time.
+    samples are omitted each time.
 
     Silent if the model needs batches of one size, or if the runner evaluates only a part of the data.
 

@@ -1,5 +1,5 @@
 """
-Description of objects by JSON values, so that the settings of two trainings can be compared.
+Description of objects by JSON values, so that the settings of two training runs can be compared.
 
 Descriptions look at users' objects before the first step, so they are bounded in number, depth, size and time, and call nothing
 of these objects: no property, `__len__`, `__getattr__` or `__repr__`.

@@ -53,7 +53,7 @@ class ManifestWriter(Callback):
     the statistics and how training ended. `tensorpack-lite diff` compares two of them. See docs/manifest.md.
 
     The file is written before the first step, which takes less than 0.5 s, and again after training. A part that
-    fails or takes longer is left out, with the reason under "left out"; a disk error is logged. A training that
+    fails or takes longer is omitted, with the reason under "left out"; a disk error is logged. A training that
     resumes, or that continues the epochs of an earlier one, adds an entry to "resumptions" with the parts that have
     changed; the others stay as they were. Any other existing manifest is moved to `manifest.json.<MMDD-HHMMSS>`.
     Without a logger directory, nothing is written.
@@ -228,7 +228,7 @@ def _is_schedule(callback: Callback) -> bool:
 
 
 def _attempt(collect: Callable[[], Any]) -> tuple[Any, str | None]:
-    """Return a part and None, or None and the reason why it is left out."""
+    """Return a part and None, or None and the reason why it is omitted."""
     try:
         return collect(), None
     except Exception as error:  # noqa: BLE001 (a part that fails must not end training)

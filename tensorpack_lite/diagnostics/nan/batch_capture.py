@@ -129,7 +129,7 @@ def tensors_computed_from(
 
     Args:
         tensors: tensors of one graph; at least one.
-        is_wanted: which ones. Constants and the inside of conditions and loops are left out.
+        is_wanted: which ones. Constants and the inside of conditions and loops are omitted.
     """
     operations: dict[str, Any] = {}
     waiting = [tensor.op for tensor in tensors]

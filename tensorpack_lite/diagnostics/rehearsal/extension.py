@@ -1,4 +1,4 @@
-"""Trainings in a process that a command has started with a request."""
+"""Training runs in a process that a command has started with a request."""
 
 from __future__ import annotations
 

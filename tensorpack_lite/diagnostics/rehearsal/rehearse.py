@@ -33,7 +33,7 @@ def rehearse(program: Sequence[str]) -> int:
 
 
 def _rehearse(program: Sequence[str]) -> tuple[list[dict[str, Any]], int]:
-    """Print the table, and return the results of the trainings and the exit code."""
+    """Print the table, and return the results of the training runs and the exit code."""
     with tempfile.TemporaryDirectory(prefix="tensorpack-lite-rehearse-") as folder:
         log = os.path.join(folder, "log")
         os.mkdir(log)

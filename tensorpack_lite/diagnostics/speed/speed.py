@@ -27,7 +27,7 @@ class Speed(Callback):
     It measures in windows: the first one ends after `after` seconds of steps, and each later epoch has at most one. Outside of
     windows, nothing is done in a step. It logs one line after the first window, and another one after a later window if the
     bottleneck has changed. A table of the stages follows if the pipeline can be made faster. The numbers are also written to
-    `notes.jsonl` in the logger's directory. Shorter trainings get no line. With several ranks, the chief says at the end of an
+    `notes.jsonl` in the logger's directory. Shorter training runs get no line. With several ranks, the chief says at the end of an
     epoch for which rank the others wait. Of several Speed callbacks, only the first one does anything. See docs/speed.md.
 
     Args:

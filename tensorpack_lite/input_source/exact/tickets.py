@@ -4,7 +4,7 @@ Position of the data of an input, for a checkpoint.
 Each datapoint gets a *ticket*, its number from 1, when it is read. Datapoints are used in this order, so the number
 of those that were used tells a checkpoint which ones were used, and which were only read ahead. It contains the
 newest snapshot of the DataFlow that is not after the last used ticket.
-After a resume, the few datapoints in between are made again. The checkpoint also contains *witnesses*,
+After a resume, the few datapoints in between are replayed. The checkpoint also contains *witnesses*,
 checksums of the datapoints that had been read ahead. They show whether the same datapoints come.
 """
 
@@ -228,7 +228,7 @@ def _checksum(sample: tuple[Any, ...]) -> str:
 
 class Elements:
     """
-    Position in a `tf.data.Dataset`. At a resume, all elements up to it are made again.
+    Position in a `tf.data.Dataset`. At a resume, all elements up to it are replayed.
 
     Args:
         who: the input, for the log.

@@ -112,7 +112,7 @@ def split_state(state: State | None, size: int) -> tuple[list[State], str]:
 
 
 def _deal_again(chief: State, last: State, entropy: int) -> dict[str, State]:
-    """Return the positions of the inputs of a rank among another number of ranks; those that cannot continue are left out."""
+    """Return the positions of the inputs of a rank among another number of ranks; those that cannot continue are omitted."""
     rounds = chief.get(
         "rounds", ()
     )  # inputs of validation, which are at the same place on all ranks that have them
