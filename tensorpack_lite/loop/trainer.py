@@ -46,6 +46,7 @@ class LoopTrainer(Protocol):
         extensions: the parts of the training that act around it, in order; see `Extension`. Change the list before training.
         ranks: the connection to the other processes, a `RankConnection`; None in a process that trains alone.
         updates_together: whether a step has one update, of the gradients of all towers.
+        not_repeatable: why the same data and seeds may give other weights; "" if they do not.
     """
 
     loop: TrainLoop
@@ -58,6 +59,7 @@ class LoopTrainer(Protocol):
     cost: tf.Tensor | None
     train_op: tf.Operation | tf.Tensor
     updates_together: bool
+    not_repeatable: str
     sess: tf.Session
     hooked_sess: Any
     monitors: LoopMonitors

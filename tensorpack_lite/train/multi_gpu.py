@@ -158,7 +158,7 @@ class AsyncMultiGPUTrainer(_MultiGPUTrainer):
     Note: gradient processors get the gradients of one tower at a time.
     """
 
-    not_exact = "AsyncMultiGPUTrainer (its towers update the variables in any order)"
+    not_repeatable = "AsyncMultiGPUTrainer (its towers update the variables in any order)"
 
     updates_together = False
 

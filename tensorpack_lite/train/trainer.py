@@ -69,7 +69,7 @@ class Trainer(HasOldInterface):
     ranks: Any = None
     cost: tf.Tensor | None = None
     train_op: tf.Operation | tf.Tensor = None
-    updates_together = True
+    updates_together, not_repeatable = True, ""
     sess: tf.Session = None
     hooked_sess: Any = None
     monitors: LoopMonitors

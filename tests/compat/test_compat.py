@@ -89,7 +89,7 @@ class TestGarbage:
     @pytest.mark.slow
     @pytest.mark.parametrize("switch", ["enable", "disable"])
     def test_collections_are_as_before(self, switch):
-        """The import has no full collection, leaves its objects out of later ones, and keeps the collector's switch."""
+        """The import has no full collection, freezes nothing, and keeps the collector's switch."""
         process = python(
             """
             import gc, sys
@@ -98,7 +98,7 @@ class TestGarbage:
             gc.callbacks.append(lambda phase, info: full.append(phase) if info["generation"] == 2 else None)
             import tensorpack_lite.compat
             assert gc.isenabled() == (sys.argv[1] == "enable")
-            assert gc.get_freeze_count() > 100_000
+            assert gc.get_freeze_count() == 0
             assert not full
             print("IMPORTED")
             """,

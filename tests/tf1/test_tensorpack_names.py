@@ -21,7 +21,7 @@ found = {}
 modules = [one.name.partition('.')[2] for one in pkgutil.walk_packages(tensorpack_lite.__path__, 'tensorpack_lite.')]
 skipped = ('tf1', 'contrib', 'cli', '__main__')
 old = [name for name, old in OLD_MODULES.items() if old.target and root == 'tensorpack']
-for name in [one for one in modules if not one.startswith(skipped)] + old:
+for name in [one for one in modules if not one.startswith(skipped) and one not in OLD_MODULES] + old:
     try:
         importlib.import_module(root + '.' + name)
     except ImportError:

@@ -105,8 +105,7 @@ def say_what_is_exact(
     shapeless = _inputs_without_shape(trainer)
     if shapeless and is_compiled_later(tf.get_default_graph(), _session_config(trainer)):
         not_exact.append(f"XLA with inputs of unknown shape: {_listed(shapeless)} ({_DOCS}#xla)")
-    if other_reason:
-        not_exact.append(other_reason)
+    not_exact += [reason for reason in (trainer.not_repeatable, other_reason) if reason]
     replayed = [report.stage for report in reports if report.level == "replay"]
     if not_exact:
         exact.complain(f"Exact resume: NOT exact: {'; '.join(not_exact)}.")
