@@ -172,6 +172,7 @@ print(["tensorflow" in sys.modules, "numpy" in sys.modules])
         assert 0 == done.returncode, done.stderr
         return json.loads(done.stdout.splitlines()[-1].lower())
 
+    @pytest.mark.nightly
     @pytest.mark.slow
     def test_tensorflow_is_quiet(self, checkpoint):
         """A command that imports TensorFlow writes nothing but its result, also for a damaged checkpoint."""

@@ -52,6 +52,7 @@ def test_no_remarks(lint):
     assert "Start epoch" not in output
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("argument", "words"), [("nothing", "ended without a training"), ("fail", "failed with exit code 1")]

@@ -91,6 +91,7 @@ WHOLE = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", [(), ("auto", "queue"), ("elsewhere",)])
 def test_all_parts(rehearse, tmp_path, arguments):
@@ -109,6 +110,7 @@ def test_all_parts(rehearse, tmp_path, arguments):
     assert [] == list((tmp_path / "log").iterdir())
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "part"),
@@ -134,6 +136,7 @@ def rehearse_exports(tmp_path):
     return lambda *arguments: python("-m", "tensorpack_lite", "rehearse", "train.py", *arguments)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_exports(rehearse_exports, tmp_path):
     """The exports after the training are made from the checkpoint of the rehearsal, into a temporary directory, and end the script."""
@@ -147,6 +150,7 @@ def test_exports(rehearse_exports, tmp_path):
     assert [] == list((tmp_path / "log").iterdir())
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("argument", "text"),
@@ -165,6 +169,7 @@ def test_an_export_that_fails(rehearse_exports, argument, text):
         assert "ValueError: a mistake behind the training" in output
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.parametrize("argument", ["leave", "again"])
 def test_exports_that_are_not_reached(rehearse_exports, argument):
@@ -184,6 +189,7 @@ def test_without_a_saver(rehearse):
     assert "Not rehearsed: a resume, because no ModelSaver has saved a checkpoint." in output
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_script_that_fails_before(rehearse):
     """A script that fails before its training gives exit code 2."""
@@ -192,6 +198,7 @@ def test_a_script_that_fails_before(rehearse):
     assert "tensorpack-lite rehearse: train.py failed with exit code 1.\n" in output
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_before_a_training(python, tmp_path):
     """With rehearse=True, the script is rehearsed before it trains; the training is as without."""
@@ -209,6 +216,7 @@ def test_before_a_training(python, tmp_path):
     assert "Peak memory" in text
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_training_whose_rehearsal_fails(python, tmp_path):
     """If the rehearsal fails, the training does not start, and the error says where to look."""

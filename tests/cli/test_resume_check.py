@@ -139,6 +139,7 @@ class TestDifferences:
         assert "global random warning MapData(draws) draws from `random` or `numpy.random`" in out
         assert "Draw from `self.rng` of an RNGDataFlow instead" in out
 
+    @pytest.mark.nightly
     def test_state_that_is_not_named(self, check):
         """A count over passes that `state_attributes` does not name differs after the first pass."""
         code, out = check("forgets", "--cuts", "0")

@@ -112,6 +112,7 @@ def run_each(tmp_path_factory):
         yield run_each
 
 
+@pytest.mark.nightly
 def test_entry_points_begin_graph_mode(run_each):
     """After any entry point, TensorFlow is in graph mode."""
     # The call may reject its argument, or leave work to a later call.
@@ -197,6 +198,7 @@ with tf.Session() as session:
         assert dict.fromkeys(pairs, self.weights_in_graph_mode(7)) == weights
         assert self.weights_in_graph_mode(7) != self.weights_in_graph_mode(8)
 
+    @pytest.mark.nightly
     def test_no_seed(self, run_each):
         """Without a seed, two processes start with different weights."""
         one, other = run_each([self.CODE.format(set_seed="", entry_point="Trainer()")] * 2)

@@ -70,10 +70,12 @@ class TestProcess:
         assert CPP in lines
         assert WARNING not in lines
 
+    @pytest.mark.nightly
     def test_the_level_of_the_user(self):
         """With TF_CPP_MIN_LOG_LEVEL, the C++ part shows what the user wants."""
         assert CPP not in lines_of(TF_CPP_MIN_LOG_LEVEL="3")
 
+    @pytest.mark.matrix
     @pytest.mark.parametrize("when", ["before", "after"])
     @pytest.mark.any_tensorflow
     def test_the_python_level_of_the_user(self, when):

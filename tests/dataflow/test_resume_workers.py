@@ -69,6 +69,7 @@ def events_of(flow, num):
 
 
 class TestMaps:
+    @pytest.mark.matrix
     @pytest.mark.slow
     @pytest.mark.parametrize("stage", MAPS)
     @pytest.mark.parametrize("num", NUMBERS_OF_WORKERS)
@@ -81,6 +82,7 @@ class TestMaps:
             [1, 4, 12, 26],
         )
 
+    @pytest.mark.matrix
     @pytest.mark.slow
     @pytest.mark.parametrize("stage", MAPS)
     @pytest.mark.parametrize("strict", [False, True])
@@ -267,6 +269,7 @@ KINDS = ["threads", "zmq", "process"]
 
 
 class TestRunners:
+    @pytest.mark.matrix
     @pytest.mark.slow
     @pytest.mark.parametrize("kind", KINDS)
     @pytest.mark.parametrize("num", NUMBERS_OF_WORKERS)
@@ -277,6 +280,7 @@ class TestRunners:
             request.getfixturevalue("snapshots_often")
         check_cuts(lambda: make_runner(kind, num), 30, [1, 6, 15])
 
+    @pytest.mark.matrix
     @pytest.mark.slow
     @pytest.mark.parametrize("kind", KINDS)
     @pytest.mark.parametrize(
@@ -299,6 +303,7 @@ class TestRunners:
         assert [f"[{k // 3}]" for k in range(12)] == events[:12]
         assert END == events[12] or "[4]" == events[12]
 
+    @pytest.mark.matrix
     @pytest.mark.slow
     @pytest.mark.parametrize("kind", KINDS)
     def test_again_and_again(self, kind):
@@ -363,6 +368,7 @@ def make_pipeline():
 
 
 class TestTogether:
+    @pytest.mark.matrix
     @pytest.mark.slow
     def test_pipeline(self, start_method):
         """A pipeline of runners, maps, shuffles and batches is cut and restored with both start methods."""

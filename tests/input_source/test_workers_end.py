@@ -85,6 +85,7 @@ def workers():
     return lambda: {*multiprocessing.active_children(), *threading.enumerate()} - before
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("flow", "kind"), [*((flow, "QueueInput") for flow in FLOWS), *(("map", kind) for kind in INPUTS)]
 )

@@ -81,6 +81,7 @@ def check(output, kind):
         assert re.search(rf'train\.py", line {number}, in', output), output
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", CASES)
 def test_python(tmp_path, runner, kind):
     """The traceback shows each line of the user, one of the libraries, and no error twice."""

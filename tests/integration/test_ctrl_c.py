@@ -47,6 +47,7 @@ def checkpoints(tmp_path):
     )
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("source", ["feed", "queue"])
 def test_the_first_one_saves(run, tmp_path, source):
     """With exact and a ModelSaver, Ctrl-C saves a checkpoint after the current step, and the exit code is 130."""

@@ -31,6 +31,7 @@ def proof(monkeypatch):
             del sys.modules[name]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_checks(tmp_path):
     """Towers have the CPU's weights, memory that runs out is one sentence, and both files have the rows."""

@@ -105,6 +105,7 @@ def check(patterns, outcome):
 
 
 # Each test has several cases, because the processes of all cases run at the same time.
+@pytest.mark.nightly
 def test_on_every_tensorflow(tmp_path):
     """A worker, a DataFlow of validation and a py_func that do not return are named with their line and datapoint."""
     outcomes = run_all(tmp_path, ON_EVERY_END)

@@ -81,6 +81,7 @@ def test_leftovers_are_removed_at_the_next_start(start_python, tmp_path):
     assert len(places) == len(starts)
 
 
+@pytest.mark.nightly
 def test_two_starts_in_one_directory(start_python, tmp_path):
     """A second training raises an error that names the first one, or waits until the first one ends and resumes it."""
 

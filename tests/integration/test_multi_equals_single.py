@@ -296,6 +296,7 @@ def test_every_datapoint_once_and_in_order(trainer, stage):
     np.testing.assert_array_equal(expected, several.watch.inputs)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("trainer", "optimizer"),
     [
@@ -381,6 +382,7 @@ SAVED = {
 RING = {("single", "ps"), ("ps", "replicated"), ("replicated", "async"), ("async", "single")}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("writer", "reader", "optimizer"),
     [

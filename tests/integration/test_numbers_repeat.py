@@ -83,6 +83,7 @@ def train(directory, source, seed):
     return load_checkpoint_vars(f"{directory}/model-20")
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.parametrize("source", INPUTS)
 def test_same_seed_same_weights(tmp_path, source):

@@ -172,6 +172,7 @@ def train(parts, epochs, make_trainer=SimpleTrainer, exact="require"):
     return load_checkpoint_vars(saver.latest)
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.parametrize("trainer", [SimpleTrainer, lambda: SyncMultiGPUTrainerReplicated(2)])
 def test_resume(tmp_path, trainer):

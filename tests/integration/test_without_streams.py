@@ -57,6 +57,7 @@ def start(command: str, folder) -> subprocess.CompletedProcess:
     )
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "closed"),
@@ -76,6 +77,7 @@ def test_a_training(tmp_path, program, closed):
     assert b"Logging error" not in done.stderr
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.parametrize("closed", CLOSED)
 def test_a_training_that_fails(tmp_path, closed):

@@ -85,6 +85,7 @@ def press(runner, tmp_path):
     return press
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("moment", PLAIN)
 @pytest.mark.parametrize("group", [True, False], ids=["group", "main process"])
 def test_a_loop_over_the_data(press, moment, group):
@@ -94,6 +95,7 @@ def test_a_loop_over_the_data(press, moment, group):
     assert output.splitlines()[-1].startswith("KeyboardInterrupt")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("moment", TRAINING)
 def test_a_training(press, moment):
     """Ctrl-C in a training ends all workers, and prints one line."""
@@ -104,6 +106,7 @@ def test_a_training(press, moment):
     assert moment == "after_train" or "Traceback" not in output
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("stage", "moment"), [("MultiProcessMapData", "training"), ("MultiProcessRunnerZMQ", "validation")]
 )
@@ -115,6 +118,7 @@ def test_an_old_script(press, stage, moment):
     assert "Traceback" not in output
 
 
+@pytest.mark.matrix
 @pytest.mark.full
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("moment", ["loop", "reset_state"])

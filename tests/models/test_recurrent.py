@@ -60,6 +60,7 @@ def build_case(x, case):
 
 
 class TestTensorFlow1:
+    @pytest.mark.matrix
     @pytest.mark.slow
     @cases()
     @pytest.mark.parametrize("shape", [(None, None, 3), SEQUENCES.shape], ids=["loop", "unrolled"])
@@ -80,6 +81,7 @@ class TestTensorFlow1:
                 value / scale, reference[name] / scale, rtol=0, atol=1e-5, err_msg=name
             )
 
+    @pytest.mark.matrix
     @pytest.mark.skipif(not tf.__version__.startswith("1."), reason="TensorFlow 2 has no dynamic_rnn")
     @cases()
     def test_the_reference_is_what_tensorflow_computes(self, case):
@@ -123,6 +125,7 @@ class TestUnroll:
         outputs, _ = layer("rnn", placeholder([2, num_steps, 3]), 2, unroll=unroll)
         assert expected == has_loop(outputs)
 
+    @pytest.mark.matrix
     @pytest.mark.slow
     @BOTH
     @pytest.mark.parametrize("time_major", [False, True])
@@ -151,6 +154,7 @@ class TestUnroll:
         values = np.random.RandomState(0).randn(*x.shape.as_list())
         assert_close(*sess.run(found, {x: values}))
 
+    @pytest.mark.matrix
     @pytest.mark.slow
     @BOTH
     @pytest.mark.parametrize("place", ["plain", "map_fn", "cond"])

@@ -58,6 +58,7 @@ def test_every_layer():
     assert set(LAYERS) == {layer for layer, *_ in CASES.values()}
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.skipif(TF_VERSION < (2, 9), reason="TensorFlow uses oneDNN since 2.9")
 def test_without_onednn():

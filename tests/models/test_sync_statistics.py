@@ -57,6 +57,7 @@ def make_cost(outputs, weights):
 class TestEqualsTheJointBatch:
     """K towers and BatchNorm with all data have equal outputs, gradients and averages."""
 
+    @pytest.mark.matrix
     def test_float32(self, sess, kind, data_format, total, own):
         """Float32 results agree to 1e-5."""
         self.check(sess, kind, data_format, total, own, tf.float32, 1e-5)

@@ -166,6 +166,7 @@ def test_the_directory_is_gone():
         server.shutdown()
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_silent_peers(served):
     """Peers that connect and send nothing do not keep others from the page for long: too many are sent away."""

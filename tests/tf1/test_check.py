@@ -74,6 +74,7 @@ class TestCheck:
             ["train.py:7", "xrange"],
         ], result.stderr
 
+    @pytest.mark.matrix
     @pytest.mark.slow
     @pytest.mark.parametrize(
         ("script", "message"),
@@ -89,6 +90,7 @@ class TestCheck:
         assert result.stderr.splitlines()[-1].startswith(f"tensorpack-lite run --check: {message}")
         assert result.returncode == 2
 
+    @pytest.mark.nightly
     @pytest.mark.slow
     @pytest.mark.any_tensorflow
     def test_folder_and_package(self, write, tmp_path):
@@ -243,6 +245,7 @@ class TestCheck:
         ]
         assert result.returncode == 1
 
+    @pytest.mark.nightly
     @pytest.mark.slow
     @pytest.mark.any_tensorflow
     def test_nothing_missing(self, write, tmp_path):

@@ -129,6 +129,7 @@ class TestAsInPlainPython:
         output = subprocess.check_output(command, cwd=tmp_path, env=environment, universal_newlines=True)
         assert output == f"True {tmp_path / 'mine' / 'sitecustomize.py'}\n"
 
+    @pytest.mark.nightly
     @pytest.mark.slow
     def test_folder_and_stdin(self, write, tmp_path):
         """A folder runs its `__main__.py`, and `-` runs what comes from stdin."""

@@ -47,6 +47,7 @@ def test_a_function_named_like_its_module(write, tmp_path):
     assert "function function\n" == result.stdout, result.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_all_modules(write, tmp_path):
     """An import of any module by its old name, old addresses included, leaves attributes of packages as they were."""
@@ -144,6 +145,7 @@ launch_train_with_config(config, SimpleTrainer())
 """
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["thread", "callback"])
 def test_an_input_of_the_script(write, tmp_path, how):

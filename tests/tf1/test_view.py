@@ -140,6 +140,7 @@ class TestWithoutKeras:
 class TestTensorflow:
     """`tensorflow` is TensorFlow 1 for the script, and the real one for installed packages."""
 
+    @pytest.mark.matrix
     @pytest.mark.parametrize(
         "fact", ["same", "module", "graph", "op", "executed", "dunder_import", "replaced", "train", "version"]
     )

@@ -128,6 +128,7 @@ def test_other_programs_read_it(tmp_path):
         assert 2.0 == session.run(x)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.any_tensorflow
 def test_killed_while_a_copy_is_replaced(start_python, tmp_path):

@@ -70,6 +70,7 @@ class TestRanks(RanksThatTrain):
 class TestFaults(RanksThatFail):
     ENGINE = "collective"
 
+    @pytest.mark.nightly
     @pytest.mark.any_tensorflow
     def test_a_busy_port(self, tmp_path):
         """A port that is taken is an error on its rank, and the other rank ends."""
@@ -86,6 +87,7 @@ class TestFaults(RanksThatFail):
         assert 0 != first.code
         assert 0 != second.code
 
+    @pytest.mark.nightly
     @pytest.mark.any_tensorflow
     def test_a_port_that_a_firewall_blocks(self, tmp_path):
         """Before the first step, a rank whose neighbor's server cannot be reached is an error on all ranks, which names both."""
@@ -107,6 +109,7 @@ class TestFaults(RanksThatFail):
 @pytest.mark.slow
 @pytest.mark.any_tensorflow
 class TestWithoutTfConfig:
+    @pytest.mark.matrix
     def test_ranks_of_torchrun(self, trained, tmp_path):
         """Ranks that only know where rank 0 is train as those of the launcher, to the same weights, byte for byte."""
         if trained.size != 2:

@@ -76,6 +76,7 @@ def test_another_number_of_ranks(tmp_path):
         assert list(range(60)) == sorted(one for step in range(first, first + 5) for one in used[step])
 
 
+@pytest.mark.nightly
 def test_from_one_rank_to_two_and_back(tmp_path):
     """Callbacks that were due when the checkpoint was saved are called by another number of ranks, which draw other numbers."""
     for size, fault, wanted in (

@@ -171,6 +171,7 @@ class TestEachKind:
 class TestBatchAtTheStart:
     """The size of a batch in the line at the start, which does not depend on the kind of the trainer."""
 
+    @pytest.mark.matrix
     @pytest.mark.parametrize(
         ("make", "said"),
         [

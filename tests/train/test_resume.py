@@ -198,6 +198,7 @@ class TestEveryPoint:
         "steps and epochs": lambda: PeriodicTrigger(ModelSaver(), every_k_steps=2, every_k_epochs=1),
     }
 
+    @pytest.mark.matrix
     @pytest.mark.parametrize(
         "saver",
         [

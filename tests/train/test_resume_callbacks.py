@@ -365,6 +365,7 @@ GROUPS = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.any_tensorflow
 @pytest.mark.parametrize("name", GROUPS)

@@ -59,6 +59,7 @@ def joint():
 
 
 class TestTowers:
+    @pytest.mark.matrix
     @pytest.mark.parametrize(
         ("kind", "total"),
         [pytest.param("ps", 2, marks=pytest.mark.slow), ("replicated", 3), pytest.param("ps-gpu", 3, marks=pytest.mark.slow),

@@ -229,6 +229,7 @@ def rules_of(
     return {remark.rule for remark in lint_training(trainer, SmartInit(init()), "warn", ignore, steps)}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("rule", "get_cost", "settings"), GRAPH_FAULTS.values(), ids=list(GRAPH_FAULTS))
 def test_a_mistake(log_dir, rule, get_cost, settings):
     """Each rule finds its mistake, and no other rule has a remark."""

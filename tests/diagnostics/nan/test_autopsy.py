@@ -357,6 +357,7 @@ def _call(*arguments):
     return result.returncode, result.stdout
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.any_tensorflow
 def test_replay(tmp_path):
