@@ -68,7 +68,8 @@ class RunOp(Callback):
 
     def _setup_graph(self) -> None:
         self._op = self._given() if callable(self._given) else self._given
-        if isinstance(self._op, tensorflow.Variable):  # what `tf.assign` returns for a resource variable
+        # `tf.assign` of a resource variable returns a variable whose operation is the assignment
+        if isinstance(self._op, tensorflow.Variable) and _changed_by(self._op.op):
             self._op = self._op.op
         expected = "an operation, a tensor, or a function that creates one"
         check_type(f"{type(self).__name__}: op", self._op, (tf.Operation, tf.Tensor), expected)

@@ -122,7 +122,7 @@ class DataFlow(HasPosition, Metered, ABC):
         InferenceRunner needs the exact number.
 
         Raises:
-            NotImplementedError: the length is unknown. A subclass may raise any NotImplementedError.
+            NotImplementedError: the length is unknown.
             InfiniteLengthError: the DataFlow never ends.
         """
         raise LengthUnknownError(f"{type(self).__name__}: has no length.")

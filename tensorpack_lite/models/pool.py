@@ -17,9 +17,8 @@ from .layout import convert_layout, get_kernel_format
 from .registry import layer_register
 from .shape_utils import StaticDynamicShape
 
-_MOST_TERMS = (
-    4  # of a sum in 16 bits, e.g. the gradient of a maximum over windows of 3 x 3 pixels with stride 2
-)
+# of a sum in 16 bits, e.g. the gradient of a maximum over windows of 3 x 3 pixels with stride 2
+_MOST_TERMS = 4
 _OLD_NAMES = {"shape": "pool_size", "stride": "strides"}
 
 

@@ -102,7 +102,9 @@ def _find_file(tensor: tf.Tensor) -> str:
     """Return the first path of an existing file in a constant of strings; an empty text if there is none."""
     if tensor.dtype.base_dtype != tf.string or tensor.op.type != "Const":
         return ""
-    values = [value.decode() for value in tf.make_ndarray(tensor.op.get_attr("value")).reshape(-1)]
+    values = [
+        value.decode(errors="replace") for value in tf.make_ndarray(tensor.op.get_attr("value")).reshape(-1)
+    ]
     files = (path for path in values if tf.gfile.Exists(path) and not tf.gfile.IsDirectory(path))
     return next(files, "")
 

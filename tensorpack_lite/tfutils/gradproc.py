@@ -15,6 +15,7 @@ from ..utils.errors import type_error
 from .skipped_steps import skipped_steps
 from .summary import add_moving_summary
 from .symbolic_functions import map_values, print_stat, rms, sum_repeated_rows, values_of
+from .tower.copies import without_tower
 
 __all__ = [
     "CheckGradient",
@@ -144,7 +145,7 @@ class MapGradient(GradientProcessor):
         processed = []
         matched = False
         for grad, var in grads:
-            if re.fullmatch(self.regex, _name_without_tower(var)):
+            if re.fullmatch(self.regex, without_tower(var)):
                 matched = True
                 grad = self.func(grad, var)
                 if grad is None:
@@ -265,7 +266,7 @@ class ScaleGradient(MapGradient):
         super().__init__(self._scale)
 
     def _scale(self, grad: tf.Tensor | None, var: tf.Variable) -> tf.Tensor | None:
-        name = _name_without_tower(var)
+        name = without_tower(var)
         factor = next((factor for regex, factor in self._multipliers if re.fullmatch(regex, name)), None)
         if factor is None or grad is None:
             return grad
@@ -294,10 +295,6 @@ def _first_time(purpose: str, name: str) -> bool:
         return False
     seen.add(name)
     return True
-
-
-def _name_without_tower(var: tf.Variable) -> str:
-    return _OTHER_TOWER.sub("", var.op.name, count=1)
 
 
 def _num_arguments(func: Callable[..., object]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Sequence
 
 from ..compat import tfv1 as tf
@@ -15,10 +14,9 @@ from .proxy_optimizer import ProxyOptimizer, apply_if
 from .skipped_steps import skipped_steps
 from .symbolic_functions import map_values, values_of
 from .tower.context import get_current_tower_context
+from .tower.copies import without_tower
 
 __all__ = ["DynamicLossScaleOptimizer"]
-
-_OTHER_TOWER = re.compile(r"^tower[0-9]+/")
 
 
 class DynamicLossScaleOptimizer(ProxyOptimizer):
@@ -89,7 +87,7 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
         if not self._is_tested_later():
             test = self._test([grad for grad, _ in pairs])
             for _, var in pairs:
-                self._tests.setdefault(_name_without_tower(var), []).append(test)
+                self._tests.setdefault(without_tower(var), []).append(test)
         return pairs
 
     @staticmethod
@@ -116,7 +114,7 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
         if self.scale is None:
             raise ValueError("DynamicLossScaleOptimizer: call its compute_gradients before apply_gradients.")
         pairs = self._with_gradient(grads_and_vars)
-        tests = [test for _, var in pairs for test in self._tests.get(_name_without_tower(var), ())]
+        tests = [test for _, var in pairs for test in self._tests.get(without_tower(var), ())]
         tests += [self._test([grad for grad, _ in pairs]), *self._watched]
         self._watched = []
         is_finite = tf.reduce_all(tf.stack(list({test.name: test for test in tests}.values())))
@@ -177,10 +175,6 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
             self._good_steps = tf.get_variable(
                 "good_steps", dtype=tf.int32, initializer=tf.zeros_initializer(), **options
             )
-
-
-def _name_without_tower(var: tf.Variable) -> str:
-    return _OTHER_TOWER.sub("", var.op.name, count=1)
 
 
 def scale_loss(opt: tf.train.Optimizer) -> tf.train.Optimizer:

@@ -10,11 +10,10 @@ from .gradproc import GradVars
 from .proxy_optimizer import ProxyOptimizer
 from .skipped_steps import skipped_steps
 from .symbolic_functions import values_of
+from .tower.copies import without_tower
 
 Rate = Union[float, tf.Tensor, tf.Variable, Callable[[], Any]]
 """A number, a scalar tensor or variable, or a function without arguments that returns one of them."""
-
-_OTHER_TOWER = re.compile(r"^tower[0-9]+/")
 
 
 class DecoupledDecayOptimizer(ProxyOptimizer):
@@ -141,7 +140,7 @@ class SGDWOptimizer(DecoupledDecayOptimizer):
 
 def is_selected(var: tf.Variable, regex: str) -> bool:
     """Return whether the whole name of a variable matches, without the prefix that its copy in another tower has."""
-    return re.fullmatch(regex, _OTHER_TOWER.sub("", var.op.name, count=1)) is not None
+    return re.fullmatch(regex, without_tower(var)) is not None
 
 
 def _value(rate: Rate) -> Any:

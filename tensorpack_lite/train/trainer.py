@@ -253,7 +253,7 @@ class Trainer(HasOldInterface):
 
         Raises:
             ValueError: `steps_per_epoch` is 0 or not whole; two extensions have one name.
-            RuntimeError: lint has found a mistake, and its mode is "error".
+            RuntimeError: an extension has found a mistake.
             Preempted: with `exact`, after SIGTERM or SIGUSR1. A checkpoint was saved if at least one step was done.
             KeyboardInterrupt: after Ctrl-C. With `exact` and a `ModelSaver`, a checkpoint was saved, unless Ctrl-C came twice.
             OSError: another process trains in the logger's directory; or that checkpoint could not be written.
@@ -263,7 +263,7 @@ class Trainer(HasOldInterface):
         self.arguments = TrainArguments(session_creator, session_init, steps, starting_epoch, max_epoch)
         with all_of([extension.around_training(self) for extension in self.extensions]):
             self.setup_callbacks(callbacks, monitors)
-            arguments = self.arguments  # which an extension may have changed, such as `ShortTraining`
+            arguments = self.arguments  # which an extension may have changed
             self.initialize(arguments.session_creator, arguments.session_init)
             self.main_loop(arguments.steps_per_epoch, arguments.starting_epoch, arguments.max_epoch)
 

@@ -20,7 +20,7 @@ from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromIterable, Da
 from tensorpack_lite.dataflow.repeat import RepeatedData
 from tensorpack_lite.graph_builder.model_desc import ModelDesc
 from tensorpack_lite.input_source.feed import FeedInput
-from tensorpack_lite.input_source.queueing import QueueInput
+from tensorpack_lite.input_source.queueing import BatchQueueInput, QueueInput
 from tensorpack_lite.input_source.tensor import TensorInput
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.train.config import AutoResumeTrainConfig
@@ -35,19 +35,19 @@ NUMBERS = [[np.float32(number)] for number in range(60)]
 
 
 class Model(ModelDesc):
-    """One weight; by option, TensorFlow's own random operation on its path."""
+    """One weight; by option, TensorFlow's own random operation on its path, and batches."""
 
-    def __init__(self, noise=False):
-        self.noise = noise
+    def __init__(self, noise=False, shape=()):
+        self.noise, self.shape = noise, shape
 
     def inputs(self):
-        return [tf.TensorSpec([], tf.float32, "x")]
+        return [tf.TensorSpec(self.shape, tf.float32, "x")]
 
     def build_graph(self, x):
         weight = tf.get_variable("weight", initializer=0.0)
         if self.noise:
             x = x + tf.random_uniform([], name="noise")
-        return tf.square(weight - x, name="cost")
+        return tf.reduce_mean(tf.square(weight - x), name="cost")
 
     def optimizer(self):
         return tf.train.GradientDescentOptimizer(0.001)
@@ -64,7 +64,18 @@ class WaitForQueue(Callback):
             time.sleep(0.001)
 
 
-def train(directory, make_data, exact, max_epoch, model=None, trainer=None, savers=(ModelSaver,)):
+class PlainSession(tf.train.SessionCreator):
+    """Creates a session that has only its global and local variables."""
+
+    def create_session(self):
+        session = tf.Session()
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        return session
+
+
+def train(
+    directory, make_data, exact, max_epoch, model=None, trainer=None, savers=(ModelSaver,), creator=None
+):
     """Train for four steps per epoch, and save a checkpoint after each epoch."""
     logger.set_logger_dir(str(directory), action="k")
     with tf.Graph().as_default():
@@ -78,6 +89,7 @@ def train(directory, make_data, exact, max_epoch, model=None, trainer=None, save
             steps_per_epoch=4,
             max_epoch=max_epoch,
             exact=exact,
+            session_creator=creator,
         )
         launch_train_with_config(config, trainer or SimpleTrainer())
 
@@ -319,3 +331,18 @@ def test_another_epoch(tmp_path, log_lines):
         resume("require")
     resume(True)
     assert sentence in log_lines
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("creator", [None, PlainSession])
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        (lambda: QueueInput(DataFromList(NUMBERS)), []),
+        (lambda: BatchQueueInput(DataFromList(NUMBERS), 4), [4]),
+    ],
+)
+def test_exact(tmp_path, make, shape, creator):
+    """Training with a queue is exact, whatever the session creator initializes."""
+    train(tmp_path, make, "require", 1, Model(shape=shape), creator=creator and creator())
+    assert (tmp_path / "checkpoint").exists()

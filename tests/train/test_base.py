@@ -1,4 +1,4 @@
-"""train/base.py: the main loop, its order, counters and session."""
+"""train/trainer.py: the main loop, its order, counters and session."""
 
 from __future__ import annotations
 

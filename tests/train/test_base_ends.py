@@ -1,4 +1,4 @@
-"""train/base.py: the ends of a training, with and without an error."""
+"""train/trainer.py: the ends of a training, with and without an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""train/base.py: the errors for wrong calls of a trainer."""
+"""train/trainer.py: the errors for wrong calls of a trainer."""
 
 from __future__ import annotations
 

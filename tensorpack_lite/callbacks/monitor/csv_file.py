@@ -44,7 +44,7 @@ class CSVWriter(RowFile):
 
     def __init__(self, path: str | None = None) -> None:
         super().__init__(path)
-        self._given_path = path
+        self._given_path = self.path
         self._columns: list[str] = []
 
     def _setup_graph(self) -> None:

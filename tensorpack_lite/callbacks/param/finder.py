@@ -22,9 +22,8 @@ _DIVERGED = 4.0  # times the lowest cost
 _FALLEN = 0.9  # of the fall
 _BELOW_MINIMUM = 3.0
 _FLAT = 10.0  # from there to this many times the rate, the cost is about the same
-_SIGNIFICANT = (
-    5.0  # standard errors: the lowest of many smoothed costs is some errors below the first ones by chance
-)
+# standard errors: the lowest of many smoothed costs is some errors below the first ones by chance
+_SIGNIFICANT = 5.0
 
 
 class LearningRateFinder(Callback):
@@ -32,8 +31,8 @@ class LearningRateFinder(Callback):
     Callback that proposes a learning rate after the first step of training, by `num_steps` more steps with rates that grow
     exponentially from `lowest` to `highest`. All variables are then put back, and training continues with its own rate.
 
-        The proposal, which is logged, is the rate at which the smoothed cost has made nine tenths of its fall, but at most a third of the
-    rate at which it is lowest. So it is never a rate at which the curve ends. There is none, with the reason in the log, if the
+    The proposal, which is logged, is the rate at which the smoothed cost has made nine tenths of its fall, but at most a
+    third of the rate at which it is lowest. So it is never a rate at which the curve ends. There is none, with the reason in the log, if the
     cost falls by less than five times its standard error, if it still falls between a tenth of `highest` and `highest`, or if it
     has already fallen at `lowest`.
 

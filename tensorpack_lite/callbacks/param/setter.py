@@ -352,4 +352,4 @@ def is_close(actual: Any, expected: Any) -> bool:
 
 def _shortened(value: object) -> object:
     """Return a number with six digits, for the log."""
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+    return float(f"{value:.6g}") if isinstance(value, (float, np.floating)) else value

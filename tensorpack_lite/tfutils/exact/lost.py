@@ -56,11 +56,14 @@ def find_lost_state(fetches: object, tables: Collection[str] = ()) -> list[str]:
     variables = [*tf.global_variables(), *tf.local_variables(), *tf.get_collection(USED_TICKETS_KEY)]
     known = {variable.op.name for variable in variables} | set(tables)
     operations = ops[0].graph.get_operations()
+    # `dequeue_many` makes the constant for its number wait for the counter instead of itself
+    waiting = {op.name for op in operations if op.type == "Const" and _is_counted(op.node_def)}
     areas = {_area(op.node_def) for op in operations if op.type == "Unstage" and _is_counted(op.node_def)}
     return sorted(
         name
         for name, node in find_nodes(ops, _may_be_lost)
         if name not in known and not _is_counted(node) and not (_area(node) and _area(node) in areas)
+        if waiting.isdisjoint(source.split(":")[0] for source in node.input)
     )
 
 

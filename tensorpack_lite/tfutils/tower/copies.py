@@ -22,6 +22,12 @@ def split_tower(name: str) -> tuple[int, str] | None:
     return None if match is None else (int(match.group(1)), match.group(2))
 
 
+def without_tower(variable: tf.Variable) -> str:
+    """Return the name of a variable, without the prefix `tower<i>/` of a copy."""
+    parts = split_tower(variable.op.name)
+    return variable.op.name if parts is None else parts[1]
+
+
 def register_copies(assignments: Iterable[tf.Operation]) -> None:
     """
     Register the operations that set copies.

@@ -5,8 +5,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import Any, Iterator
 
+from ...compat import tfv1 as tf
 from ...loop.extension import Extension
 from ...tfutils.exact.state import find_exact
+from ...utils.naming import USED_TICKETS_KEY
 from ...utils.random_streams import advance_rng_seed
 from .what_is_exact import say_what_is_exact
 
@@ -40,6 +42,10 @@ class ExactTraining(Extension):
         exact = find_exact()
         if exact is not None:
             exact.complete_graph()
+
+    def after_initialize(self, trainer: Any) -> None:
+        """Initialize the counters of datapoints, which a session creator of the user may not know."""
+        trainer.sess.run([counter.initializer for counter in tf.get_collection(USED_TICKETS_KEY)])
 
     def before_epochs(self, trainer: Any) -> None:
         """Log what is not exact, and restore generators and local variables."""
