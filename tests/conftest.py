@@ -34,13 +34,11 @@ CLUSTERS = {"clusters"}
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Mark each proof, each training of the gallery and each test of clusters as full, and each full or static test as slow, so that `-m "not slow"` deselects all of them; likewise the rows of laws and matrices besides the first."""
-    begun = set()
     for item in items:
-        test, _, row = item.nodeid.partition("[")
+        is_first_row = not any(item.callspec.indices.values()) if hasattr(item, "callspec") else True
         for marker, others in (("law", "slow"), ("matrix", "nightly")):
-            if row and item.get_closest_marker(marker) and test in begun:
+            if item.get_closest_marker(marker) and not is_first_row:
                 item.add_marker(others)
-        begun.add(test)
         if item.nodeid.split("/")[1] in ANY_TENSORFLOW:
             item.add_marker("any_tensorflow")
         if item.nodeid.split("/")[1] in EXAMPLES:
