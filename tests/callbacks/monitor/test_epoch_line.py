@@ -127,8 +127,7 @@ def test_a_process(tmp_path):
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FOLDS, str(tmp_path)],
         env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
         timeout=500,
     )
