@@ -48,7 +48,7 @@ class InfiniteLengthError(LengthUnknownError):
 
 
 class NotResetError(RuntimeError, AttributeError):
-    """A DataFlow was iterated before `reset_state()` was called."""
+    """A DataFlow was iterated before `reset_state()` was called, or after its workers were stopped."""
 
 
 class DataFlowTerminated(BaseException):
@@ -325,15 +325,19 @@ def require_workers(who: object, owner: int | None) -> None:
 
     Args:
         who: the DataFlow, for the error message.
-        owner: pid of the process that called `reset_state`; None before `reset_state`.
+        owner: pid of the process that called `reset_state`; None before `reset_state`, 0 after `_stop_workers`.
 
     Raises:
-        NotResetError: `reset_state` was not called.
+        NotResetError: `reset_state` was not called, or the workers were stopped since.
         RuntimeError: the workers belong to another process. A fork inherits the DataFlow, but not its threads.
     """
     name = type(who).__name__
     if owner is None:
         raise not_reset_error(name)
+    if owner == 0:
+        raise NotResetError(
+            f"{name}: its workers were stopped, as at the end of a training. Call reset_state() again before you iterate."
+        )
     if os.getpid() != owner:
         raise RuntimeError(
             f"{name}: cannot be iterated in process {os.getpid()}, because reset_state() started its workers in process "

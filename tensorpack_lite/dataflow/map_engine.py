@@ -197,7 +197,8 @@ class ParallelMapData(ProxyDataFlow):
         """Stop the workers, if there are any."""
         if self._stop_pool is not None:
             self._stop_pool()
-        self._pool = self._tape = self._stop_pool = self._owner = None
+        self._pool = self._tape = self._stop_pool = None
+        self._owner = self._owner and 0  # see require_workers
 
     def _begin(self) -> None:
         """Fill the empty buffer from the beginning of `ds`; strict mode only."""

@@ -87,7 +87,7 @@ class MultiThreadRunner(EndlessRunner):
     def _stop_workers(self) -> None:
         if self._threads is not None:
             self._threads.stop()
-        self._threads = self._owner = None
+        self._threads, self._owner = None, self._owner and 0  # see require_workers
         for ds in self.dataflows:
             stop_workers(ds)
 

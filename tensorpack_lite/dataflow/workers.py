@@ -56,7 +56,7 @@ class DataFromWorkers(ProxyDataFlow):
     def _stop_workers(self) -> None:
         if self._group is not None:
             self._group.stop()
-        self._group = self._owner = None
+        self._group, self._owner = None, self._owner and 0  # see require_workers
         self._received.clear()
 
     def _stages_read(self) -> list[object]:

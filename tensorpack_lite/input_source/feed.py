@@ -95,9 +95,8 @@ class FeedInput(InputSource):
         return dict(zip(self._feed_names, arrays))
 
     def release(self) -> None:
-        """Drop the iterator, which releases the resources of the DataFlow, and stop its workers."""
+        """Drop the iterator, which releases the resources of the DataFlow."""
         self._datapoints = None
-        self.flow.close()
 
 
 class _FeedCallback(Callback):
@@ -113,6 +112,7 @@ class _FeedCallback(Callback):
 
     def _after_train(self) -> None:
         self._source.release()
+        self._source.flow.close(self)
 
 
 class _CountingFeedCallback(_FeedCallback):

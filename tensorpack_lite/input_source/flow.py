@@ -13,6 +13,7 @@ from ..dataflow.batch import find_batch_size
 from ..dataflow.exact.recording import ResumeReport, State
 from ..dataflow.meter import Meter
 from ..dataflow.repeat import is_endless
+from ..loop.callback import Callback
 from ..loop.step import Step
 from ..tfutils.exact.state import find_exact
 from .datapoint import DatapointConverter
@@ -141,9 +142,19 @@ class InputFlow:
         if self._used is not None:
             self._used.assign(self._stream.start)
 
-    def close(self) -> None:
-        """Stop the workers of the DataFlow, when training has ended. Another training resets it again."""
-        stop_workers(self._data)
+    def close(self, callback: Callback) -> None:
+        """
+        Stop the workers of the DataFlow when training has ended. Another training resets it again.
+
+        Args:
+            callback: a callback of the input. Its trainer first waits for `after_train` of all callbacks, which may use the
+                data; without a trainer, the workers are stopped now.
+        """
+        trainer = getattr(callback, "trainer", None)
+        if trainer is None:
+            stop_workers(self._data)
+        else:
+            trainer.loop.at_end.callback(stop_workers, self._data)
 
     def use_all(self) -> None:
         """Count all datapoints that were read as used."""

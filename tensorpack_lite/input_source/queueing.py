@@ -239,7 +239,7 @@ class _RunThread(Callback):
 
     def _after_train(self) -> None:
         self._source.thread.stop()
-        self._source.flow.close()
+        self._source.flow.close(self)
         error = self._source.thread.error
         if error is not None and not self._error_was_seen:
             logger.warning(

@@ -198,7 +198,7 @@ class _DatasetCallback(Callback):
 
     def _after_train(self) -> None:
         self._source._stop_reading(wait=_JOIN_SECONDS)
-        self._source.flow.close()
+        self._source.flow.close(self)
 
 
 class _Reader(Iterator[Any]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from enum import Enum
 from typing import Iterator
 
@@ -69,6 +70,7 @@ class TrainLoop:
         outcome: how training ended, an `Outcome`; None until then. It is set before `after_train`, where a callback
             reads `self.trainer.loop.outcome`. An error in `after_train` does not change it.
         error: the exception that ended training, `StopTraining` included; None if all epochs are done.
+        at_end: functions to call when training has ended, after `after_train` of all callbacks and the end of the session.
         num_parts: how many times callbacks have called `end_if_preempted`.
     """
 
@@ -78,6 +80,7 @@ class TrainLoop:
         self.local_step = -1
         self.outcome: Outcome | None = None
         self.error: BaseException | None = None
+        self.at_end = ExitStack()
         self.num_parts = 0
         self._ranges: tuple[int, int, int] | None = None
         self._resumed: tuple[int, int] | None = None

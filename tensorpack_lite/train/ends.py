@@ -32,7 +32,7 @@ def end_epoch(callbacks: Callbacks) -> None:
 @contextmanager
 def close_session(loop: TrainLoop, session: HookedSession, graph: tf.Graph) -> Iterator[None]:
     """
-    Context for what follows the loop. Then the session is closed, and the graph may be changed again.
+    Context for what follows the loop. Then the session is closed, `loop.at_end` is called, and the graph may be changed again.
 
     Raises:
         Exception: the first error of these, if training itself ended without an error. Otherwise that error is raised.
@@ -44,12 +44,13 @@ def close_session(loop: TrainLoop, session: HookedSession, graph: tf.Graph) -> I
         if not has_failed:
             raise
     finally:
-        _close(session, graph, has_failed)
+        _close(loop, session, graph, has_failed)
 
 
-def _close(session: HookedSession, graph: tf.Graph, has_failed: bool) -> None:
+def _close(loop: TrainLoop, session: HookedSession, graph: tf.Graph, has_failed: bool) -> None:
     try:
-        session.close()
+        with loop.at_end:
+            session.close()
     except Exception:  # logged; an error of the training itself is raised instead
         if not has_failed:
             raise

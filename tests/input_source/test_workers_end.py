@@ -12,6 +12,7 @@ from tensorpack_lite.callbacks.inference import Inferencer
 from tensorpack_lite.callbacks.inference_runner import InferenceRunner
 from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.base import NotResetError, stop_workers
 from tensorpack_lite.dataflow.batch import BatchData
 from tensorpack_lite.dataflow.map_and_batch import MultiProcessMapAndBatchData
 from tensorpack_lite.dataflow.map_process import MultiProcessMapData
@@ -23,6 +24,7 @@ from tensorpack_lite.dataflow.runner_thread import MultiThreadRunner
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.input_source.tfdata import TFDatasetInput
+from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.train.simple import SimpleTrainer
 
 
@@ -113,6 +115,32 @@ def test_workers_end_after_an_error(workers):
     df = BatchData(MultiThreadMapData(processes(), 1, fail, buffer_size=4), 4)
     with pytest.raises(ZeroDivisionError):
         train(QueueInput(df))
+    assert set() == {worker for worker in workers() if is_of_data(worker)}
+
+
+@pytest.mark.parametrize("flow", ["map", "runner", "map and batch", "threads"])
+def test_iteration_after_training(flow):
+    """An iteration after training is an error, which says that the workers were stopped and what to do."""
+    df = FLOWS[flow]()
+    train(QueueInput(df))
+    with pytest.raises(
+        NotResetError,
+        match=r"its workers were stopped, as at the end of a training\. Call reset_state\(\) again",
+    ):
+        next(iter(df))
+    df.reset_state()
+    assert next(iter(df))
+    stop_workers(df)
+
+
+@pytest.mark.parametrize("make", [lambda df: df, TFDatasetInput])
+def test_inference_in_after_train(workers, make):
+    """A callback can trigger an InferenceRunner that comes before it in `after_train`; the workers end nevertheless."""
+    runner = InferenceRunner(
+        make(BatchData(MultiThreadMapData(numbers(), 1, same, buffer_size=4, strict=True), 4)), [Nothing()]
+    )
+    last = CallbackFactory(after_train=lambda _: runner.trigger())
+    train(FeedInput(BatchData(numbers(), 4)), [runner, last])
     assert set() == {worker for worker in workers() if is_of_data(worker)}
 
 

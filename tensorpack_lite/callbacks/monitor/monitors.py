@@ -67,6 +67,7 @@ class Monitors(Callback, LoopMonitors):
         self._num_warned = 0
         self._line = EpochLine(self)
         self._expected: dict[str, Callback] = {}
+        self._reported_at: dict[str, tuple[int, ...]] = {}  # name -> epoch and steps of its last value
         self._reported_twice: set[str] = set()
 
     def put_scalar(self, name: str, val: float | np.generic | np.ndarray) -> None:
@@ -260,8 +261,14 @@ class Monitors(Callback, LoopMonitors):
             monitor.process_scalar(name, number)
         step = self.global_step
         history = self._history.setdefault(name, [])
-        if history and history[-1][0] == step:
+        place = (
+            self.epoch_num,
+            self.local_step,
+            step,
+        )  # `step` stays the same if `run_step` does not run the hooked session
+        if history and self._reported_at.get(name) == place:
             self._warn_of_second_value(name, step, history[-1][1], number)
+        self._reported_at[name] = place
         history.append((step, float(number)))
         if not math.isfinite(number) and name not in self._not_finite:
             self._not_finite[name] = f"({number}, first reported at global_step={step})"

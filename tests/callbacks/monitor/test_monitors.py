@@ -180,6 +180,17 @@ class TestSecondValue:
         monitors.put_scalar("name of 1.0", 2)
         assert [] == self.lines(log_lines)
 
+    def test_steps_without_a_hooked_run(self, monitors, log_lines):
+        """Values of two steps or epochs are no mistake if `run_step` makes no run of the hooked session, which are counted."""
+        loop = monitors.trainer.loop
+        for epoch, step in ((1, 0), (1, 1), (2, 1)):
+            loop.epoch_num, loop.local_step = epoch, step
+            monitors.put_scalar("a", epoch + step)
+        assert [] == self.lines(log_lines)
+
+        monitors.put_scalar("a", 5)
+        assert 1 == len(self.lines(log_lines))
+
     def test_two_inference_runners(self, log_lines):
         """Two runners with inferencers of the same name log the warning; another prefix avoids it."""
         low, high = (DataFromList([[np.float32([value])]], shuffle=False) for value in (1, 2))
