@@ -261,11 +261,8 @@ class Monitors(Callback, LoopMonitors):
             monitor.process_scalar(name, number)
         step = self.global_step
         history = self._history.setdefault(name, [])
-        place = (
-            self.epoch_num,
-            self.local_step,
-            step,
-        )  # `step` stays the same if `run_step` does not run the hooked session
+        # `step` stays the same if `run_step` does not run the hooked session
+        place = (self.epoch_num, self.local_step, step)
         if history and self._reported_at.get(name) == place:
             self._warn_of_second_value(name, step, history[-1][1], number)
         self._reported_at[name] = place
