@@ -75,7 +75,7 @@ def DEFAULT_EXTENSIONS(  # noqa: N802
     Return the extensions that each trainer has at first, in the order in which their contexts are entered.
 
     Args:
-        lint, lint_ignore, on_hang, rehearse: see TrainConfig.
+        lint, lint_ignore, on_hang, rehearse: see TrainConfig. `launch_train_with_config` uses those of its config instead.
         end_within: with `exact`, the seconds in which a training saves a checkpoint and ends after SIGTERM or SIGUSR1. When
             they are over, the process ends without a new checkpoint.
 
