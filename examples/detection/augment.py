@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cv2
 import numpy as np
 from coco import Split, read_annotated
@@ -67,7 +69,7 @@ class Augment:
             results.append(np.array(masks, "uint8").reshape(-1, MINI_MASK, MINI_MASK))
         return results
 
-    def make_mask(self, row: dict, path: str) -> np.ndarray:
+    def make_mask(self, row: Any, path: str) -> np.ndarray:
         """Return the mask [H, W] of an annotation, with the values 0 and 255."""
         try:
             return self.coco.annToMask(row) * 255

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -58,7 +58,7 @@ def find_json(folder: Path, names: list) -> Path:
 
 def load_split(path: Path) -> Split:
     """Read annotations. The images are next to them, or in a folder with the name of the split."""
-    coco = COCO()
+    coco: Any = COCO()
     coco.dataset = read_annotations(path)
     coco.createIndex()
     images = [coco.imgs[i] for i in sorted(coco.imgs)]

@@ -131,20 +131,20 @@ def _unsaved_variables(callbacks: list[Callback]) -> list[str]:
     return [one.op.name for one in tf.global_variables() if any(id(one) not in ids for ids in saved)]
 
 
-def _missing_variables(trainer: Any) -> list[str]:
+def _missing_variables(trainer: LoopTrainer) -> list[str]:
     """Return the global variables that this process did not find in the checkpoint."""
     init = None if trainer.arguments is None else trainer.arguments.session_init
     return init.missing if isinstance(init, SaverRestore) else []
 
 
-def _inputs_without_shape(trainer: Any) -> list[str]:
+def _inputs_without_shape(trainer: LoopTrainer) -> list[str]:
     """Return the names of the inputs of the model whose shape may differ from batch to batch."""
     function = getattr(trainer, "tower_func", None)
     specs = [] if function is None else function.input_signature
     return [spec.name for spec in specs if not tf.TensorShape(spec.shape).is_fully_defined()]
 
 
-def _session_config(trainer: Any) -> tf.ConfigProto | None:
+def _session_config(trainer: LoopTrainer) -> tf.ConfigProto | None:
     arguments = trainer.arguments
     return None if arguments is None else getattr(arguments.session_creator, "config", None)
 
