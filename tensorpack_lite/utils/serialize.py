@@ -24,7 +24,15 @@ from msgpack import fallback
 if TYPE_CHECKING:
     import zmq
 
-__all__ = ["MsgpackSerializer", "PickleSerializer", "PyarrowSerializer", "dumps", "loads"]
+__all__ = [
+    "MsgpackSerializer",
+    "PickleSerializer",
+    "PyarrowSerializer",
+    "dumps",
+    "dumps_once",
+    "loads",
+    "loads_once",
+]
 
 _PICKLE_PROTOCOL = 4  # the newest one that Python 3.7 reads
 _PICKLE_MARK = 0x80
