@@ -93,7 +93,7 @@ def check_files(who: str, outputs: Sequence[tf.Tensor], initializers: tf.Operati
                     raise RuntimeError(
                         f"{who}: '{operation.name}' reads '{path}', which TensorFlow does not export, so the SavedModel would fail "
                         "on another machine. Read the file in Python, and pass its content to tf.constant; or read a vocabulary "
-                        "with tf.lookup.TextFileInitializer."
+                        "with a table of tf.lookup."
                     )
     return assets
 
