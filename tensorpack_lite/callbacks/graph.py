@@ -48,6 +48,7 @@ class RunOp(Callback):
     """
 
     _chief_only = False
+    _updates_copies = True
 
     def __init__(
         self,
@@ -74,8 +75,11 @@ class RunOp(Callback):
         expected = "an operation, a tensor, or a function that creates one"
         check_type(f"{type(self).__name__}: op", self._op, (tf.Operation, tf.Tensor), expected)
         self._args = tf.train.SessionRunArgs(self._op) if self.run_step else None
-        if has_copies(self._op.graph):
+        if self._updates_copies and has_copies(self._op.graph):
             self._copies = find_copies(self._op.graph, _changed_by(self._op))
+            if self._copies and self.run_step:
+                # on the instance: without copies, a step has no call of this callback
+                self._after_run = self._update_copies  # type: ignore[method-assign]
 
     def _before_train(self) -> None:
         is_done = self.trainer.exact and self.trainer.loop.is_resumed and _changes_only_saved(self._op)
@@ -91,19 +95,15 @@ class RunOp(Callback):
             self._log()
         return self._args
 
-    def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
-        if self._args is not None:
-            self._update_copies()
-
     def _run(self) -> None:
         if self.verbose:
             self._log()
         tf.get_default_session().run(self._op)
-        self._update_copies()
-
-    def _update_copies(self) -> None:
         if self._copies:
-            tf.get_default_session().run(self._copies)
+            self._update_copies()
+
+    def _update_copies(self, *_: object) -> None:
+        tf.get_default_session().run(self._copies)
 
     def _log(self) -> None:
         logger.info("%s: running %s.", type(self).__name__, self._op.name)
@@ -133,13 +133,14 @@ class RunUpdateOps(RunOp):
     Runs at: every run. In every process of a distributed training.
     """
 
+    _updates_copies = False  # a tower's own statistics may differ until the end of the epoch
+
     def __init__(self, collection: str | None = None) -> None:
         self._collection = tf.GraphKeys.UPDATE_OPS if collection is None else collection
         super().__init__(self._group_updates, run_before=False, run_as_trigger=False, run_step=True)
 
     def _setup_graph(self) -> None:
         super()._setup_graph()
-        self._copies = []  # a tower's own statistics may differ until the end of the epoch
         if not tf.get_collection(self._collection):
             self._args = None
 

@@ -18,9 +18,9 @@ class Inferencer(Callback):
     Base class for the statistics of an `InferenceRunner`: override the methods with an underscore.
 
     Each round calls `_before_inference` once, `_on_fetches` with the values of `_get_fetches` for each datapoint, and
-    `_after_inference` once, and reports the returned numbers to `trainer.monitors`. Datapoints without samples are left
-    out. If a round has no others, a warning is logged, `_after_inference` is not called, and nothing is reported. Of a
-    callback's other methods, only `_setup_graph`, `state_dict` and `load_state_dict` are called.
+    `_after_inference` once, and reports the returned numbers to `trainer.monitors`. Datapoints without samples are
+    skipped. If a round has no others, a warning is logged, `_after_inference` is not called, and nothing is reported.
+    Of a callback's other methods, only `_setup_graph`, `state_dict` and `load_state_dict` are called.
 
     Example:
         >>> class Largest(Inferencer):

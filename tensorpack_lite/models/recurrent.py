@@ -72,9 +72,9 @@ def LSTM(
 
     Returns:
         A pair `outputs, state`. `outputs` is a tensor named `<name>/output`, with `.variables`. Padding has
-        output 0 and does not change the state, whatever its values are, also NaN. `state` is an `LSTMStateTuple` with `.c` and `.h`, each [N,
-        units]; with several layers, a tuple with one such tuple per layer; if bidirectional, a pair (forward,
-        backward) of these.
+        output 0 and does not change the state, whatever its values are, even NaN. `state` is an `LSTMStateTuple`
+        with `.c` and `.h`, each [N, units]; with several layers, a tuple with one such tuple per layer; if
+        bidirectional, a pair (forward, backward) of these.
 
     Raises:
         ValueError: the inputs have the wrong rank or dtype or an unknown D; `units` or `num_layers` is not a

@@ -142,9 +142,8 @@ class OnlinePredictor(PredictorBase):
         )
 
     def _prepare(self) -> _Evaluation:
-        require_own_process(
-            type(self).__name__
-        )  # before the lock, which another thread may have held at the fork
+        # before the lock, which another thread may have held at the fork
+        require_own_process(type(self).__name__)
         with self._lock:
             if self.sess is None:
                 self.sess = tf.get_default_session()

@@ -104,10 +104,12 @@ class ModelExporter:
         """
         Write a SavedModel for TensorFlow Serving and `tf.saved_model.load`.
 
-        The inputs and outputs of its signature are named as tensors of the graph, without the `:0`: `"image"` for `image:0`. Other
-        characters than letters, digits and underscores become underscores; tensors whose names would then be equal keep their
-        names in the graph. Files of vocabularies are copied to its subdirectory `assets`. The directory appears when it is complete. It is written to `<filename>.tmp<pid>` first, and an old
-        one is moved to `<filename>.old<pid>` until the new one is in its place; an export that is killed may leave these.
+        The inputs and outputs of its signature are named after the tensors of the graph, without the `:0`: `"image"` for
+        `image:0`. Characters other than letters, digits and underscores become underscores; tensors whose names would then
+        be equal keep their names in the graph. Files of vocabularies are copied to its subdirectory `assets`.
+
+        The directory appears when it is complete. It is written to `<filename>.tmp<pid>` first, and an old one is moved to
+        `<filename>.old<pid>` until the new one is in its place; an export that is killed may leave these.
 
         Args:
             filename: path of the directory.

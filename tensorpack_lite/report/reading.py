@@ -138,9 +138,8 @@ def _read_model(path: str) -> dict[str, Any]:
 
 def _read_notes(directory: str) -> list[dict[str, Any]]:
     notes = [{**note, "kind": str(note["kind"]), "text": str(note["text"])} for note in read_notes(directory)]
-    remarks = {
-        note["text"]: note for note in reversed(notes) if note["kind"] == "lint"
-    }  # each start repeats them
+    # each start repeats the remarks
+    remarks = {note["text"]: note for note in reversed(notes) if note["kind"] == "lint"}
     return [note for note in notes if note["kind"] != "lint" or remarks[note["text"]] is note]
 
 

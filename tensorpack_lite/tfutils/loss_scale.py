@@ -49,7 +49,7 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
 
     Note: `compute_gradients` returns unscaled gradients in the dtype of the variables, so gradient processors
     see the true values. Keep variables in float32 and cast in the model. A skipped step does not increment
-    `global_step` of `apply_gradients`, and the callbacks `MovingAverageSummary` and `RunUpdateOps` leave it out of averages.
+    `global_step` of `apply_gradients`, and the callbacks `MovingAverageSummary` and `RunUpdateOps` do not average it.
     """
 
     def __init__(

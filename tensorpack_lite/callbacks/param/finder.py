@@ -32,9 +32,9 @@ class LearningRateFinder(Callback):
     exponentially from `lowest` to `highest`. All variables are then put back, and training continues with its own rate.
 
     The proposal, which is logged, is the rate at which the smoothed cost has made nine tenths of its fall, but at most a
-    third of the rate at which it is lowest. So it is never a rate at which the curve ends. There is none, with the reason in the log, if the
-    cost falls by less than five times its standard error, if it still falls between a tenth of `highest` and `highest`, or if it
-    has already fallen at `lowest`.
+    third of the rate at which it is lowest. So it is never a rate at which the curve ends. There is no proposal, and the log
+    says why, if the cost falls by less than five times its standard error, if it still falls between a tenth of `highest`
+    and `highest`, or if it has already fallen at `lowest`.
 
     The steps end early when the cost is above the first one and 4 times its minimum, if this process trains alone. The costs
     are drawn in a picture, if matplotlib is installed. A resumed training looks for nothing, unless its checkpoint was

@@ -29,12 +29,8 @@ from .graph_view import GraphView
 _MAX_SECONDS = 1.0  # for the lengths of users' classes
 _MAX_VALUES = 20000
 _PACKAGE = __name__.split(".")[0]
-_ACTING = (
-    CallbackFactory,
-    HookToCallback,
-    HyperParamSetter,
-    RunOp,
-)  # set variables, or run functions of the user
+# set variables, or run functions of the user
+_ACTING = (CallbackFactory, HookToCallback, HyperParamSetter, RunOp)
 
 
 class ExaminedTraining:

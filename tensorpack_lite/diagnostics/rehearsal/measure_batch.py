@@ -129,9 +129,8 @@ class _Measure(Callback):
             trainer.run_step()
             seconds.append(time.perf_counter() - begin)
         self._results.update(step=statistics.median(seconds[_NUM_WARM_UP:]), memory=self._peak())
-        end_rehearsal(
-            0
-        )  # so the training is interrupted, not finished: callbacks do nothing that belongs to its end
+        # so the training is interrupted, not finished: callbacks do nothing that belongs to its end
+        end_rehearsal(0)
 
 
 def _check_signature(signature: Sequence[tf.TensorSpec]) -> None:

@@ -62,9 +62,8 @@ class UsedDatapoints:
         """Set the number. Needs a default session if anything is counted."""
         self._number = number
         if self._variable is not None:
-            initializer = (
-                self._variable.initializer
-            )  # the graph is finalized, so there is no other assignment
+            # the graph is finalized, so there is no other assignment
+            initializer = self._variable.initializer
             tf.get_default_session().run(initializer, {initializer.inputs[1]: number})
 
     def num_in(self, step: Step) -> int:
