@@ -19,9 +19,10 @@ class ReportWriter(Callback):
     Callback that writes `report.html` to the logger's directory after training, whether it finished, failed or was
     interrupted: one file with curves, images, notes, settings and the end of the log. See docs/report.md.
 
-    Its path is logged. Training waits at most 1 s for it. An error, or that it takes longer, is logged. After the first step, samples of the
-    first batch are written to `samples/first-batch.npz`, so that the report of a training that is killed, which
-    `tensorpack-lite report` writes, has them too. Without a logger directory, nothing is written.
+    Its path is logged. Training waits at most 1 s for it. An error, or that it takes longer, is logged. After the
+    first step, samples of the first batch are written to `samples/first-batch.npz`, so that the report of a training
+    that is killed, which `tensorpack-lite report` writes, has them too. Without a logger directory, nothing is
+    written.
 
     It comes after `ManifestWriter`, which adds how training ended. Images that were reported after the last epoch may be
     missing, because the event file is still open.

@@ -28,9 +28,9 @@ class TFDatasetInput(FeedfreeInput):
     """
     InputSource that takes the datapoints from a tf.data pipeline.
 
-    A component may be a `tf.SparseTensor`, which the model gets as such. Each tower takes a different element of one iterator. `reset_state` restarts the data. When the data ends,
-    training ends, so repeat it for training. The size is that of the DataFlow. The size of a Dataset is
-    unknown, so inference runs until the Dataset ends.
+    A component may be a `tf.SparseTensor`, which the model gets as such. Each tower takes a different element of one
+    iterator. `reset_state` restarts the data. When the data ends, training ends, so repeat it for training. The size
+    is that of the DataFlow. The size of a Dataset is unknown, so inference runs until the Dataset ends.
 
     Args:
         dataset: a `tf.data.Dataset` whose elements are a tensor, a tuple, or a dict keyed by input name; or a

@@ -9,10 +9,10 @@ so a recorded greeting cannot be replayed:
     hub:   <challenge of the hub> <HMAC of the hub>
     rank:  <HMAC of the rank>
 
-The key of these HMACs is itself one, of the secret over the name of the job, so that a rank does not take the hub of another
-job, or of another attempt of this job, for its own. Without a secret both use an empty one, which proves nothing to an
-attacker. Then the hub only accepts connections from this machine and from the hosts of the cluster. The proof covers the greeting: later messages are neither signed
-nor encrypted.
+The key of these HMACs is itself one, of the secret over the name of the job, so that a rank does not take the hub of
+another job, or of another attempt of this job, for its own. Without a secret both use an empty one, which proves
+nothing to an attacker. Then the hub only accepts connections from this machine and from the hosts of the cluster. The
+proof covers the greeting: later messages are neither signed nor encrypted.
 """
 
 from __future__ import annotations

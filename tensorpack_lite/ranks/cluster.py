@@ -67,8 +67,8 @@ class Cluster(NamedTuple):
     @property
     def watch_address(self) -> tuple[str, int]:
         """
-        Address of the ranks' channel unless another one is given: the chief's host with the lowest port above the chief's own that no
-        task of the cluster has.
+        Address of the ranks' channel unless another one is given: the chief's host with the lowest port above the
+        chief's own that no task of the cluster has.
         """
         taken = {parse_address(address)[1] for address in self.addresses}
         host, port = parse_address(self.addresses[0])

@@ -1,11 +1,11 @@
 """
 A directory of checkpoints, each of which is complete or absent at any time.
 
-A checkpoint `model-10` consists of `model-10.data-?????-of-?????`, `model-10.state` if a trainer saved it,
-and `model-10.index`; at the end of its epoch, `model-10.end` is added. Readers ignore a checkpoint without an index. New files are therefore written to a
-hidden subdirectory, read back, synced to the disk, and moved into place with the index last. When a
-checkpoint is removed or replaced, its index is removed first. Then the file `checkpoint`, TensorFlow's list
-of checkpoints, is replaced atomically.
+A checkpoint `model-10` consists of `model-10.data-?????-of-?????`, `model-10.state` if a trainer saved it, and
+`model-10.index`; at the end of its epoch, `model-10.end` is added. Readers ignore a checkpoint without an index. New
+files are therefore written to a hidden subdirectory, read back, synced to the disk, and moved into place with the
+index last. When a checkpoint is removed or replaced, its index is removed first. Then the file `checkpoint`,
+TensorFlow's list of checkpoints, is replaced atomically.
 
 While a checkpoint is replaced, the old files are removed before the new ones are moved. If the process is
 killed in between, the new files are complete in the subdirectory, and the file `moving` there lists them: the

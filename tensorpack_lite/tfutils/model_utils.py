@@ -16,8 +16,8 @@ def describe_trainable_vars() -> None:
     """
     Log a table of the trainable variables of the default graph, and their total size.
 
-    Copies in other towers, with the name of another variable after "tower<i>/", are omitted. The table has a column for devices if they
-    differ, and one for dtypes if not all are float32.
+    Copies in other towers, with the name of another variable after "tower<i>/", are omitted. The table has a column
+    for devices if they differ, and one for dtypes if not all are float32.
     """
     names = {var.op.name for var in tf.trainable_variables()}
     copies = {name for name in names if _TOWER_PREFIX.match(name) and _TOWER_PREFIX.sub("", name) in names}

@@ -337,8 +337,9 @@ def SmartInit(  # noqa: N802
     Function: returns the SessionInit for a path, a dictionary, or a list of them.
 
     Args:
-        obj: the path of a checkpoint, of a directory, see `checkpoint`, or of an `.npz` or `.npy` file, where `~` means the home directory; a dictionary `{name: array}`; a SessionInit, which is
-            returned; None or an empty object, which loads nothing; or a list of these, loaded in this order.
+        obj: the path of a checkpoint, of a directory, see `checkpoint`, or of an `.npz` or `.npy` file, where `~`
+            means the home directory; a dictionary `{name: array}`; a SessionInit, which is returned; None or an empty
+            object, which loads nothing; or a list of these, loaded in this order.
         ignore_mismatch: convert values with another shape or dtype if possible, and skip them otherwise.
         checkpoint: which checkpoint of a directory: "latest", or "best", the copy of `MinSaver`, `MaxSaver` or `TopKSaver`. Other
             paths do not depend on it.

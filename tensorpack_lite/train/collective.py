@@ -65,9 +65,9 @@ class CollectiveTrainer(RankTrainer):
     Example:
         >>> launch_train_with_config(config, CollectiveTrainer())    # python -m tensorpack_lite.launch -n 2 script.py
 
-    Note: a rank that waits inside TensorFlow for one that is gone cannot always be interrupted: its process
-    ends with code 128, as does a script that a RankError ends. A script may train several times, each time in a new graph and with a new trainer,
-    on all ranks alike.
+    Note: a rank that waits inside TensorFlow for one that is gone cannot always be interrupted: its process ends with
+    code 128, as does a script that a RankError ends. A script may train several times, each time in a new graph and
+    with a new trainer, on all ranks alike.
     """
 
     def __init__(

@@ -36,11 +36,11 @@ class HorovodTrainer(RankTrainer):
     """
     Trainer with one tower in each of several processes ("ranks"), which exchange gradients by Horovod.
 
-    `python -m tensorpack_lite.launch -n K script.py`, or `horovodrun --gloo -np K python script.py`, starts K
-    of them, as do `srun`, `mpirun` and `torchrun`; without a launcher, the script trains in one process. All processes run the same script, each
-    with its own datapoints. Gradients are reduced over all ranks, so K ranks with a batch of B compute what
-    one process computes with a batch of K x B. All ranks start with the variables of rank 0, the chief, and
-    get them again at the end of each epoch.
+    `python -m tensorpack_lite.launch -n K script.py`, or `horovodrun --gloo -np K python script.py`, starts K of
+    them, as do `srun`, `mpirun` and `torchrun`; without a launcher, the script trains in one process. All processes
+    run the same script, each with its own datapoints. Gradients are reduced over all ranks, so K ranks with a batch
+    of B compute what one process computes with a batch of K x B. All ranks start with the variables of rank 0, the
+    chief, and get them again at the end of each epoch.
 
     Only the chief has callbacks that are `chief_only`, restores `session_init`, and should write files.
 

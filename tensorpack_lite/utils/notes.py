@@ -1,9 +1,9 @@
 """
 The file `notes.jsonl` in the directory of a training: what the training says of itself.
 
-Each line is a JSON object with `kind` (`speed`, `lint`, `hang`, `nan`, `spike`, `gpu`, `rehearsal`), `time` (ISO 8601), `text`, which is
-what the log says, and values that depend on the kind. A line is written when it is known, so the notes of a training
-that is killed are complete.
+Each line is a JSON object with `kind` (`speed`, `lint`, `hang`, `nan`, `spike`, `gpu`, `rehearsal`), `time` (ISO
+8601), `text`, which is what the log says, and values that depend on the kind. A line is written when it is known, so
+the notes of a training that is killed are complete.
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ def describe_error(error: BaseException, where: str) -> dict[str, Any]:
         where: the stage and the process, e.g. "MultiProcessRunner: worker 0 (pid 4711), in FakeData".
 
     Returns:
-        A dict of strings, "traceback" without the frames of the libraries, and under "pickled" the pickled error as bytes, or None if it cannot be pickled.
+        A dict of strings, "traceback" without the frames of the libraries, and under "pickled" the pickled error as
+        bytes, or None if it cannot be pickled.
     """
     shorten_traceback(error)
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))

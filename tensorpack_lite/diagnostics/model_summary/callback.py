@@ -14,8 +14,9 @@ from .summary import summarize
 
 class ModelSummary(Callback):
     """
-    Callback that logs a table of the layers before the first step: output shape, parameters, floating-point operations, and the memory
-    in training and inference. It also writes `model.json` to the logger's directory, for the report.
+    Callback that logs a table of the layers before the first step: output shape, parameters, floating-point
+    operations, and the memory in training and inference. It also writes `model.json` to the logger's directory, for
+    the report.
 
     Nothing is computed: all numbers come from the shapes in the graph. `tensorpack-lite summary train.py` shows the same without
     a change of the script. With several towers, the first one counts.

@@ -44,8 +44,9 @@ class LossSpike(Callback):
     Example:
         >>> LossSpike(factor=10)
 
-    Note: the first 100 steps are never spikes. The limit follows the losses every 50 steps. A loss that is not finite is
-    not a spike; see `TerminateOnNaN`. A disk error is logged. Only the loss of the first tower is compared; the batches of all towers are written.
+    Note: the first 100 steps are never spikes. The limit follows the losses every 50 steps. A loss that is not finite
+    is not a spike; see `TerminateOnNaN`. A disk error is logged. Only the loss of the first tower is compared; the
+    batches of all towers are written.
     """
 
     def __init__(self, factor: float = 5, name: str = "cost", max_spikes: int = 10) -> None:
