@@ -211,7 +211,8 @@ class SaverRestore(SessionInit):
                 literal = LiteralPath(self.path)
                 self._saver.restore(sess, literal.path)
             update_copies(sess, [match.variable.op.name for match in self._restored])
-        set_from_checkpoint(sess, CheckpointReader(self.path), self._to_cast)
+        if self._to_cast:
+            set_from_checkpoint(sess, CheckpointReader(self.path), self._to_cast)
 
     def _match(self, checkpoint: CheckpointReader) -> list[Match]:
         """Return the matching variables, and warn about the others."""

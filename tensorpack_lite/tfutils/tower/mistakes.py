@@ -50,9 +50,9 @@ def explain_mistakes(who: str) -> Iterator[None]:
     """
     Add the cure to TensorFlow's errors about frequent mistakes.
 
-    A tensor as a condition of `if`, a loop over a tensor, a tensor of eager execution or of another graph, operations in a
-    finalized graph, histograms of NaN, and functions of
-    `import tensorflow as tf`, which has another interface than `tfv1`. Other errors are not changed.
+    These are: a tensor as a condition of `if`, a loop over a tensor, a tensor of eager execution or of another graph,
+    operations in a finalized graph, histograms of NaN, class numbers where a cross entropy takes one-hot labels, and functions
+    of `import tensorflow as tf`, which has another interface than `tfv1`. Other errors are not changed.
 
     Args:
         who: the code of the user that runs inside, for the message.
@@ -122,7 +122,7 @@ def _cure(text: str) -> str | None:
 
 def _cure_of_labels(text: str, error: Exception) -> str | None:
     """Return the cure if a cross entropy of one-hot labels got class numbers; its error has only two shapes."""
-    # TensorFlow 2 leaves its own frames out, so the line of the user counts as well
+    # TensorFlow 2 hides its own frames, so the line of the user counts as well
     frames = traceback.extract_tb(error.__traceback__)
     if "are incompatible" not in text or not any(_OF_ONE_HOT.search(f"{f.name} {f.line}") for f in frames):
         return None
