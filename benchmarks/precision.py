@@ -13,7 +13,7 @@ Accuracy is that on data that was not trained on. The curve has the mean cost of
 of the steps after the fifth one, so it means something only on a quiet machine. The memory is the peak of the process, or on a GPU
 that of TensorFlow's allocator.
 
-On a CPU, float16 is rounded and multiplied in float32, so it is not faster, and these trainings are left out. --slow runs them.
+On a CPU, float16 is rounded and multiplied in float32, so it is not faster. These runs are skipped there; --slow runs them.
 """
 
 from __future__ import annotations

@@ -61,6 +61,7 @@ CASES = {
     "ConcatWith": ("ConcatWith", [100, 100], (), {"dim": 1}),
 }
 _NORMALIZATION = ("BNReLU", "BatchNorm", "BatchRenorm", "InstanceNorm", "LayerNorm", "PReLU")
+_WITHOUT_NAME = ("BNReLU", "ConcatWith", "Dropout", "Maxout")
 
 
 def make_input(layer: str, shape: list) -> np.ndarray:
@@ -88,9 +89,6 @@ def build(case: str, x, precision: str) -> list:
     return [y, *tf.gradients(y, [x, *variables], grad_ys=tf.cast(of_y, y.dtype))]
 
 
-_WITHOUT_NAME = ("BNReLU", "ConcatWith", "Dropout", "Maxout")
-
-
 def find_errors(case: str, precision: str) -> dict:
     """Return the error of each tensor of a case, by its name, in units of the rounding error."""
     dtype, unit = FORMATS[precision]
@@ -107,9 +105,8 @@ def find_errors(case: str, precision: str) -> dict:
             variables = tf.trainable_variables()
             names = ["output", "input", *(var.op.name for var in variables)]
             for var in variables:
-                if var.op.name.endswith(
-                    ("W", "kernel")
-                ):  # small enough that no gate of a recurrent layer is saturated
+                if var.op.name.endswith(("W", "kernel")):
+                    # small enough that no gate of a recurrent layer is saturated
                     value = tf.fill(var.shape, 0.03 if "kernel" in var.op.name else 0.3)
                     sess.run(var.assign(tf.cast(tf.cast(value, dtype), tf.float32)))
             results.append(

@@ -6,6 +6,7 @@
 import os
 import re
 import sys
+from importlib import import_module
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -18,6 +19,7 @@ version_file = ROOT / "tensorpack_lite" / "_version.py"
 release = re.search(r'= "(.+)"', version_file.read_text(encoding="utf-8")).group(1)
 
 sys.path.insert(0, str(ROOT / "docs" / "ext"))
+PUBLIC = frozenset(import_module("summary_table").listed_names())
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
@@ -54,9 +56,8 @@ napoleon_custom_sections = ["Variables"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # keep signatures short; the types are in the source
-autodoc_default_options = {
-    "show-inheritance": True
-}  # "members" here would show all members of a module
+# "members" here would show all members of a module
+autodoc_default_options = {"show-inheritance": True}
 autoclass_content = "class"
 
 myst_heading_anchors = 3
@@ -150,19 +151,12 @@ def skip(app, what, name, obj, would_skip, options) -> bool:
 
 def public_bases(app, name, obj, options, bases) -> None:
     """Show the nearest public base classes: a private class is not in the reference."""
-    listed = "".join(
-        page.read_text(encoding="utf-8")
-        for page in (ROOT / "docs" / "reference").glob("*.md")
-    )
-    public = dict(re.findall(r"automodule:: (\S+)\n +:members: (.+)", listed))
-
-    def is_shown(base: type) -> bool:
-        library = base.__module__.startswith("tensorpack_lite")
-        return not library or base.__name__ in public.get(base.__module__, "").split(
-            ", "
-        )
-
-    shown = [base for base in obj.__mro__[1:] if is_shown(base)]
+    shown = [
+        base
+        for base in obj.__mro__[1:]
+        if not base.__module__.startswith("tensorpack_lite")
+        or (base.__module__, base.__name__) in PUBLIC
+    ]
     bases[:] = [
         base for base in shown if not any(base in other.__mro__[1:] for other in shown)
     ]
@@ -175,9 +169,8 @@ def read_gallery(app, name, source) -> None:
         app.env.note_dependency(str(readme))
         text = readme.read_text(encoding="utf-8")
         text = re.sub(r"\]\((?!https?:|#)", "](../examples/", text)
-        text = re.sub(
-            r"\[([^]]*)\]\(\.\./examples/[^)]*\.md\)", r"\1", text
-        )  # not a page
+        # the examples' own README files are not pages
+        text = re.sub(r"\[([^]]*)\]\(\.\./examples/[^)]*\.md\)", r"\1", text)
         source[0] = text.replace("(../examples/../docs/", "(")
 
 

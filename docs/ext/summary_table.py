@@ -13,7 +13,7 @@ import re
 from importlib import import_module
 from pathlib import Path
 
-__all__ = ["markdown", "setup"]
+__all__ = ["listed_names", "markdown", "setup"]
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -34,13 +34,17 @@ def _uses() -> dict:
         return {row["name"]: int(row["py files using"] or 0) for row in csv.DictReader(file, delimiter="\t")}
 
 
+def listed_names(package: str = "*") -> list:
+    """Return (module, name) of each name that the reference lists, or the page of one package."""
+    pages = "".join(page.read_text(encoding="utf-8") for page in sorted(REFERENCE.glob(f"{package}.md")))
+    return [(module, name) for module, names in MEMBERS.findall(pages) for name in names.split(", ")]
+
+
 def _definitions(package: str) -> list:
     """Return (module, name, summary) of each name that the package's page of the reference lists."""
-    page = (REFERENCE / f"{package}.md").read_text(encoding="utf-8")
     return [
         (module, name, _summary(getattr(import_module(module), name)))
-        for module, names in MEMBERS.findall(page)
-        for name in names.split(", ")
+        for module, name in listed_names(package)
     ]
 
 

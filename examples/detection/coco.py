@@ -85,7 +85,7 @@ def read_annotations(path: Path) -> dict:
             raise ValueError(f"read_annotations: {path} has no list '{kind}' (expected COCO's format).")
         seen = set()
         for number, row in enumerate(rows):
-            missing = [key for key in keys if key not in row]
+            missing = [key for key in keys if not isinstance(row, dict) or key not in row]
             name = f"entry {number} of '{kind}', {json.dumps(row)[:200]},"
             if missing:
                 raise ValueError(f"read_annotations: {path}: {name} has no {' and no '.join(missing)}.")

@@ -134,7 +134,7 @@ class ExactResume:
         saved = self._saved.get("tables", {})
         missing = [name for name in self.tables.names if name not in saved]
         if missing:
-            self.complain(f"The checkpoint does not have the contents of the tables {', '.join(missing)}.")
+            self.complain(f"The checkpoint does not have the contents of these tables: {', '.join(missing)}.")
         self.tables.restore(saved)
 
     def state(self) -> State:
@@ -161,7 +161,7 @@ class ExactResume:
         contents, too_large = ({}, []) if self.tables is None else self.tables.state()
         if too_large:
             self.complain(
-                f"The contents of the tables {', '.join(too_large)} are not in the checkpoint (expected at most "
+                f"The checkpoint will not have the contents of these tables: {', '.join(too_large)} (expected at most "
                 f"{MAX_TABLE_BYTES >> 20} MB in all). A resumed training is not exact."
             )
         return contents

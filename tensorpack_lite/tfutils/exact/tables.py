@@ -36,15 +36,16 @@ class SavedTables:
         Return the contents. Needs a default session; call it between two runs.
 
         Returns:
-            The contents by name, and the names of the tables that are too large.
+            The contents by name, and the names of the tables for which `MAX_TABLE_BYTES` are not enough.
         """
         kept: Dict[str, State] = {}
         num_bytes = 0
         for name, (keys, values) in tf.get_default_session().run(self._exports).items():
             packed = {"keys": _pack(keys), "values": _pack(values)}
-            num_bytes += sum(map(_size, packed.values()))
-            if num_bytes <= MAX_TABLE_BYTES:
+            size = sum(map(_size, packed.values()))
+            if num_bytes + size <= MAX_TABLE_BYTES:
                 kept[name] = packed
+                num_bytes += size
         return kept, [name for name in self.names if name not in kept]
 
     def restore(self, state: Dict[str, State]) -> None:
