@@ -15,7 +15,7 @@ from fakes.layers import LAYERS
 from tensorpack_lite.compat import TF_VERSION, onednn
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.models import FullyConnected, l2_regularizer
-from tensorpack_lite.tfutils import precision
+from tensorpack_lite.tfutils import precision, random
 from tensorpack_lite.tfutils.summary import add_tensor_summary
 from tensorpack_lite.tfutils.symbolic_functions import psnr, rms
 
@@ -124,10 +124,13 @@ def test_statistics(sess, dtype):
 
 
 @pytest.mark.parametrize("dtype", KINDS)
-def test_dropout(sess, dtype):
+@pytest.mark.parametrize("is_exact", [False, True])
+def test_dropout(sess, dtype, is_exact):
     """Dropout with a small rate, which 16 bits cannot represent, drops so many values, in a training with `exact` or without."""
-    from tensorpack_lite.tfutils import random
-
+    if is_exact:
+        random.make_exact()
     x = tf.ones([200000], dtype)
-    values = sess.run(tf.cast(random.dropout(x, rate=0.001, seed=1), tf.float32))
+    dropped = tf.cast(random.dropout(x, rate=0.001, seed=1), tf.float32)
+    sess.run(tf.global_variables_initializer())
+    values = sess.run(dropped)
     assert 100 < (values == 0).sum() < 300
