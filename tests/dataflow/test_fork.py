@@ -84,6 +84,7 @@ def test_a_daemonic_process(name):
     here, there = multiprocessing.Pipe()
     process = multiprocessing.Process(target=reset_in_daemon, args=(name, there), daemon=True)
     process.start()
+    there.close()  # so that `recv` raises EOFError if the process ends without an answer
     text = here.recv()
     process.join()
     assert text.startswith(f"{name}: cannot start processes in '{process.name}'")
