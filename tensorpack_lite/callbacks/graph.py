@@ -102,7 +102,7 @@ class RunOp(Callback):
         if self._copies:
             self._update_copies()
 
-    def _update_copies(self, *_: object) -> None:
+    def _update_copies(self, ctx: object = None, run_values: object = None) -> None:
         tf.get_default_session().run(self._copies)
 
     def _log(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, NoReturn, Sequence
 
 from ..compat import tfv1 as tf
 from ..compat.private import inside_xla
@@ -23,6 +23,7 @@ from ..tfutils.tower.mistakes import explain_mistakes
 from ..utils import logger
 from ..utils.argtools import call_only_once, memoized
 from ..utils.errors import type_error
+from .arguments import explain_fit
 from .trainer import Trainer
 
 CostFn = Callable[..., tf.Tensor]
@@ -182,6 +183,10 @@ class SingleCostTrainer(TowerTrainer):
     GATE_GRADIENTS = False
     AGGREGATION_METHOD = tf.AggregationMethod.DEFAULT
     XLA_COMPILE = False
+
+    def fit(self, *args: object, **kwargs: object) -> NoReturn:
+        """Raise a TypeError that says how to train: `fit` is a method of models of Keras."""
+        raise explain_fit(type(self).__name__)
 
     @call_only_once
     def setup_graph(

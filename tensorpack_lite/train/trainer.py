@@ -27,7 +27,7 @@ from ..utils.argtools import call_only_once
 from ..utils.checks import check_type
 from ..utils.errors import type_error
 from ..utils.old_names import HasOldInterface
-from .arguments import refuse_arguments
+from .arguments import refuse_arguments, refuse_config
 from .ends import close_session, end_epoch, log_end, log_epoch, name_checkpoints
 from .exact.rank_states import split_state
 from .resume import continue_from, find_place, place_of, take_state
@@ -238,6 +238,7 @@ class Trainer(HasOldInterface):
                     callbacks.after_train()
                     name_checkpoints(loop, callbacks)
 
+    @refuse_config
     def train(
         self,
         callbacks: list[Callback],

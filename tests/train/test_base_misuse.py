@@ -5,6 +5,7 @@ from __future__ import annotations
 from unittest import mock
 
 import pytest
+from fakes.models import Mean, threes
 from fakes.quadratic import QuadraticTrainer
 
 from tensorpack_lite.callbacks.monitor.base import MonitorBase
@@ -12,6 +13,8 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.tfutils.sessinit import SessionInit
 from tensorpack_lite.train.base import Trainer
+from tensorpack_lite.train.config import TrainConfig
+from tensorpack_lite.train.simple import SimpleTrainer
 from tensorpack_lite.train.tower import TowerTrainer
 from tensorpack_lite.utils import logger
 
@@ -23,6 +26,15 @@ class TestMisuse:
             Trainer(object())
         with pytest.raises(TypeError, match="expected no arguments"):
             TowerTrainer(config=object())
+
+    @pytest.mark.parametrize("method", ["train", "fit"])
+    def test_config_passed_to_a_method(self, method):
+        """`trainer.train(config)` and `trainer.fit(config)` raise TypeError, which names the function that takes both."""
+        config = TrainConfig(model=Mean(), dataflow=threes(), steps_per_epoch=1)
+        with pytest.raises(
+            TypeError, match=rf"SimpleTrainer.*{method}.*launch_train_with_config\(config, trainer\)"
+        ):
+            getattr(SimpleTrainer(), method)(config)
 
     def test_session_init_that_fails(self, trainer, run):
         """An error of session_init is raised; the session is closed and its queue runners are stopped."""
