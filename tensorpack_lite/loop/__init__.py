@@ -16,7 +16,7 @@ from .proxy_callback import ProxyCallback
 from .session import HookedSession
 from .signals.preemption import Preempted
 from .state import Outcome, StopTraining, TrainLoop
-from .trainer import LoopMonitors, LoopTrainer
+from .trainer import LoopMonitors, LoopTrainer, TrainArguments
 
 __all__ = [
     "Call",
@@ -32,5 +32,6 @@ __all__ = [
     "Preempted",
     "ProxyCallback",
     "StopTraining",
+    "TrainArguments",
     "TrainLoop",
 ]

@@ -21,30 +21,55 @@ row in docs/extensions.md.
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager, nullcontext
-from typing import Any, ContextManager, Iterator, Mapping, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, ContextManager, Iterator, Mapping, Sequence
 
 from ..compat import tfv1 as tf
 from ..tfutils.sessinit import SessionInit
 from ..utils.errors import describe_got
+from .callback import Call, Callback
+from .group import Callbacks
+from .trainer import LoopTrainer
 
-__all__ = ["Extension", "TrainArguments"]
+if TYPE_CHECKING:
+    from typing import Protocol
+else:
+    Protocol = object  # Python 3.7 has none
+
+__all__ = ["ExtendedTrainer", "Extension"]
 
 _TAKEN = ("callbacks", "place", "ranks")  # keys of the state in checkpoints
 
 
-class TrainArguments(NamedTuple):
+class ExtendedTrainer(LoopTrainer, Protocol):
     """
-    The arguments of `Trainer.train` besides callbacks and monitors.
+    Interface of a `Trainer` for extensions: that for callbacks, and more.
 
     Attributes:
-        session_creator, session_init, steps_per_epoch, starting_epoch, max_epoch: see `Trainer.train`.
+        extensions: the parts of the training that act around it, in order. Change the list before training.
     """
 
-    session_creator: tf.train.SessionCreator
-    session_init: SessionInit
-    steps_per_epoch: int
-    starting_epoch: int
-    max_epoch: int
+    extensions: list[Extension]
+
+    @property
+    def callbacks(self) -> Callbacks:
+        """All callbacks, as one."""
+
+    @property
+    def current_call(self) -> Call | None:
+        """The call of a callback that is in progress; None if there is none. Any thread may read it."""
+
+    @property
+    def is_in_run(self) -> bool:
+        """Whether the hooked session is running. Any thread may read it."""
+
+    def register_callback(self, cb: Callback | Sequence[Callback]) -> bool | None:
+        """Add callbacks that are called before those of the user; see `Trainer.register_callback`."""
+
+    def initialize(self, session_creator: tf.train.SessionCreator, session_init: SessionInit) -> None:
+        """Create the session; see `Trainer.initialize`."""
+
+    def step_to_resume_at(self, session_init: object) -> int:
+        """Return the `global_step` at which a training with these initial values continues; 0 from the beginning."""
 
 
 class Extension:
@@ -53,7 +78,7 @@ class Extension:
 
     A callback is called around steps and epochs. An extension sees the training from outside: before the callbacks are
     set up, before there is a session, and around everything. Add it to `trainer.extensions` before training. Each method gets
-    the trainer. An error in a method ends training.
+    the trainer; `ExtendedTrainer` lists what it may use. An error in a method ends training.
 
     Attributes:
         state_name: the key of the result of `state_dict` in checkpoints; the name of the class by default.
@@ -73,31 +98,31 @@ class Extension:
         """The key of the state in checkpoints."""
         return type(self).__name__
 
-    def around_training(self, trainer: Any) -> ContextManager[None]:
+    def around_training(self, trainer: ExtendedTrainer) -> ContextManager[None]:
         """Return a context manager around `Trainer.train`. It is left when the session is closed, or after any error."""
         return nullcontext()
 
-    def before_setup(self, trainer: Any) -> None:
+    def before_setup(self, trainer: ExtendedTrainer) -> None:
         """Act when the model's graph is complete and the callbacks are not set up. It may still register callbacks."""
 
-    def after_setup(self, trainer: Any) -> None:
+    def after_setup(self, trainer: ExtendedTrainer) -> None:
         """Act when the graph is complete and there is no session. This is the last moment that may add operations."""
 
-    def after_initialize(self, trainer: Any) -> None:
+    def after_initialize(self, trainer: ExtendedTrainer) -> None:
         """Act when `trainer.sess` exists, with initialized or restored variables, and the graph is finalized."""
 
-    def around_loop(self, trainer: Any) -> ContextManager[None]:
+    def around_loop(self, trainer: ExtendedTrainer) -> ContextManager[None]:
         """Return a context manager around all epochs, inside which `trainer.sess` is the default session."""
         return nullcontext()
 
-    def before_epochs(self, trainer: Any) -> None:
+    def before_epochs(self, trainer: ExtendedTrainer) -> None:
         """Act after `before_train` of all callbacks, when the counters of a resumed training are set."""
 
-    def state_dict(self, trainer: Any) -> Any:
+    def state_dict(self, trainer: ExtendedTrainer) -> Any:
         """Return what checkpoints keep for `load_state_dict`: JSON values and NumPy arrays; None keeps nothing."""
         return None
 
-    def load_state_dict(self, trainer: Any, state: Any) -> None:
+    def load_state_dict(self, trainer: ExtendedTrainer, state: Any) -> None:
         """Continue with the result of `state_dict` that was saved in the checkpoint from which training resumes."""
 
 
@@ -128,13 +153,13 @@ def replace_extensions(extensions: list[Extension], replacements: Sequence[Exten
     extensions[:] = [by_class.get(type(extension), extension) for extension in extensions]
 
 
-def states_of(extensions: Sequence[Extension], trainer: Any) -> dict[str, Any]:
+def states_of(extensions: Sequence[Extension], trainer: ExtendedTrainer) -> dict[str, Any]:
     """Return the states of extensions that have one, by their `state_name`."""
     states = {extension.state_name: extension.state_dict(trainer) for extension in extensions}
     return {name: state for name, state in states.items() if state is not None}
 
 
-def load_states(extensions: Sequence[Extension], trainer: Any, states: Mapping[str, Any]) -> None:
+def load_states(extensions: Sequence[Extension], trainer: ExtendedTrainer, states: Mapping[str, Any]) -> None:
     """Let each extension continue with its state, if there is one."""
     for extension in extensions:
         if extension.state_name in states:

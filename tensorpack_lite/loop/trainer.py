@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Callable, Sequence, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Sequence, TypeVar
 
 import numpy as np
 
 from ..compat import tfv1 as tf
+from ..tfutils.sessinit import SessionInit
 from ..tfutils.tower.func import TowerFunc
-from .extension import Extension, TrainArguments
 from .state import TrainLoop
 
 if TYPE_CHECKING:
@@ -18,7 +18,21 @@ else:
     Protocol = object  # Python 3.7 has none
 
 _T = TypeVar("_T")
-_E = TypeVar("_E", bound=Extension)
+
+
+class TrainArguments(NamedTuple):
+    """
+    The arguments of `Trainer.train` besides callbacks and monitors.
+
+    Attributes:
+        session_creator, session_init, steps_per_epoch, starting_epoch, max_epoch: see `Trainer.train`.
+    """
+
+    session_creator: tf.train.SessionCreator
+    session_init: SessionInit
+    steps_per_epoch: int
+    starting_epoch: int
+    max_epoch: int
 
 
 class LoopTrainer(Protocol):
@@ -43,7 +57,6 @@ class LoopTrainer(Protocol):
         exact: how a resumed training continues; see AutoResumeTrainConfig.
         model: the model that `launch_train_with_config` trains; None in other trainings.
         arguments: those of `train`; None before.
-        extensions: the parts of the training that act around it, in order; see `Extension`. Change the list before training.
         ranks: the connection to the other processes, a `RankConnection`; None in a process that trains alone.
         updates_together: whether a step has one update, of the gradients of all towers.
         not_repeatable: why the same data and seeds may give other weights; "" if they do not.
@@ -66,7 +79,6 @@ class LoopTrainer(Protocol):
     exact: bool | str
     model: Any
     arguments: TrainArguments | None
-    extensions: list[Extension]
 
     @property
     def epoch_num(self) -> int:
@@ -95,6 +107,9 @@ class LoopTrainer(Protocol):
     @property
     def tower_func(self) -> TowerFunc | None:
         """The tower function; None if the trainer has none."""
+
+    def run_step(self) -> None:
+        """Run one step of training."""
 
     def find_tensor(self, name: str) -> tf.Tensor | tf.Operation:
         """
@@ -140,7 +155,7 @@ class LoopTrainer(Protocol):
             kind: a class; instances of subclasses are included.
         """
 
-    def find_extension(self, kind: type[_E]) -> _E | None:
+    def find_extension(self, kind: type[_T]) -> _T | None:
         """
         Return the first extension of a class; None if there is none.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ContextManager, Sequence
+from typing import ContextManager, Sequence
 
 from ..callbacks.graph import RunUpdateOps
 from ..callbacks.monitor.base import MonitorBase
@@ -20,7 +20,7 @@ from ..diagnostics.manifest.writer import ManifestWriter
 from ..diagnostics.rehearsal.extension import Rehearsal
 from ..diagnostics.speed.speed import Speed
 from ..loop.callback import Callback
-from ..loop.extension import Extension
+from ..loop.extension import ExtendedTrainer, Extension
 from ..tfutils.model_utils import describe_trainable_vars
 from ..tfutils.tower.mistakes import explain_mistakes
 from .directory_lock import DirectoryLock
@@ -113,7 +113,7 @@ def configured_extensions(
 class ListVariables(Extension):
     """Extension that logs the trainable variables and the size of the model."""
 
-    def before_setup(self, trainer: Any) -> None:
+    def before_setup(self, trainer: ExtendedTrainer) -> None:
         """Log a table."""
         describe_trainable_vars()
 
@@ -121,6 +121,6 @@ class ListVariables(Extension):
 class ExplainsMistakes(Extension):
     """Extension that adds the cure to errors about functions of TensorFlow 2, for callbacks and the data."""
 
-    def around_loop(self, trainer: Any) -> ContextManager[None]:
+    def around_loop(self, trainer: ExtendedTrainer) -> ContextManager[None]:
         """Explain an error of the training."""
         return explain_mistakes("The training")

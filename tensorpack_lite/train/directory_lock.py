@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import Any, Iterator
+from typing import Iterator
 
-from ..loop.extension import Extension
+from ..loop.extension import ExtendedTrainer, Extension
 from ..utils import logger
 
 
@@ -13,14 +13,14 @@ class DirectoryLock(Extension):
     """Extension that lets no other process train in the logger's directory until this training has ended; see `logger.lock_dir`."""
 
     @contextmanager
-    def around_training(self, trainer: Any) -> Iterator[None]:
+    def around_training(self, trainer: ExtendedTrainer) -> Iterator[None]:
         """Unlock the directory at the end."""
         try:
             yield
         finally:
             logger.unlock_dir()
 
-    def before_setup(self, trainer: Any) -> None:
+    def before_setup(self, trainer: ExtendedTrainer) -> None:
         """
         Lock the directory, on the chief.
 

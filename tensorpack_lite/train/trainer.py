@@ -13,12 +13,12 @@ from ..callbacks.steps import MaintainStepCounter
 from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..loop.callback import Call, Callback
-from ..loop.extension import Extension, TrainArguments, all_of, check_extensions, load_states, states_of
+from ..loop.extension import Extension, all_of, check_extensions, load_states, states_of
 from ..loop.group import Callbacks
 from ..loop.place import Place
 from ..loop.session import HookedSession
 from ..loop.state import Outcome, StopTraining, TrainLoop, check_steps
-from ..loop.trainer import LoopMonitors
+from ..loop.trainer import LoopMonitors, TrainArguments
 from ..tfutils.common import find_fetch, get_global_step_value
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import JustCurrentSession, SessionInit
@@ -34,7 +34,6 @@ from .resume import continue_from, find_place, place_of, take_state
 
 _FOREVER = 9999999
 _T = TypeVar("_T")
-_E = TypeVar("_E", bound=Extension)
 
 
 class Trainer(HasOldInterface):
@@ -358,7 +357,7 @@ class Trainer(HasOldInterface):
         """Return all callbacks of a class; see `LoopTrainer.find_callbacks`."""
         return [cb for cb in self._callbacks.cbs if isinstance(cb, kind)]
 
-    def find_extension(self, kind: type[_E]) -> _E | None:
+    def find_extension(self, kind: type[_T]) -> _T | None:
         """Return the first extension of a class; see `LoopTrainer.find_extension`."""
         return next((extension for extension in self.extensions if isinstance(extension, kind)), None)
 

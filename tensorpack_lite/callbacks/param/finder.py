@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, NamedTuple, Sequence
+from typing import NamedTuple, Sequence
 
 import numpy as np
 
@@ -132,14 +132,13 @@ class LearningRateFinder(Callback):
             f"LearningRateFinder: {self.num_steps} steps with {self.param.readable_name} from {self.lowest:g} to "
             f"{self.highest:g}; then all variables are put back ..."
         )
-        trainer: Any = self.trainer  # whose `run_step` other callbacks need not know
         own = self.param.get_value()
         self._is_searching = True
         try:
             with kept_variables(self.trainer.sess):
                 for rate in np.geomspace(self.lowest, self.highest, self.num_steps).tolist():
                     self.param.set_value(rate)
-                    trainer.run_step()
+                    self.trainer.run_step()
                     self.rates.append(rate)
                     self.costs.append(self._cost)
                     if self.trainer.size == 1 and _has_diverged(self.costs):

@@ -6,10 +6,10 @@ import os
 import re
 import time
 from contextlib import contextmanager
-from typing import Any, Iterator
+from typing import Iterator
 
 from ...compat import tfv1 as tf
-from ...loop.extension import Extension
+from ...loop.extension import ExtendedTrainer, Extension
 from ...tfutils.precision import precision_record
 from ...utils import logger
 from ...utils.gpu import count_gpus, get_num_gpu
@@ -27,7 +27,7 @@ class GPUErrors(Extension):
     """
 
     @contextmanager
-    def around_training(self, trainer: Any) -> Iterator[None]:
+    def around_training(self, trainer: ExtendedTrainer) -> Iterator[None]:
         """
         Explain an error of the training.
 
@@ -44,7 +44,7 @@ class GPUErrors(Extension):
             write_note("gpu", text)
             raise type(error)(error.node_def, error.op, text) from error
 
-    def after_initialize(self, trainer: Any) -> None:
+    def after_initialize(self, trainer: ExtendedTrainer) -> None:
         """Warn if the machine has a GPU for this process, but TensorFlow uses none."""
         if (
             count_gpus()
@@ -57,7 +57,7 @@ class GPUErrors(Extension):
             )
 
 
-def explain_error(error: tf.errors.OpError, trainer: Any) -> str | None:
+def explain_error(error: tf.errors.OpError, trainer: ExtendedTrainer) -> str | None:
     """
     Return what is wrong and what to do, in a sentence.
 
@@ -76,7 +76,7 @@ def explain_error(error: tf.errors.OpError, trainer: Any) -> str | None:
     return sentences[0] if sentences else None
 
 
-def _about_memory(memory: OutOfMemory, error: tf.errors.OpError, trainer: Any) -> str:
+def _about_memory(memory: OutOfMemory, error: tf.errors.OpError, trainer: ExtendedTrainer) -> str:
     operation = error.op.name if error.op is not None else memory.operation
     names = [tower.ns_name for tower in training_towers(trainer) if tower.ns_name]
     tower = next((name for name in names if f"/{name}/" in f"/{operation}"), None)

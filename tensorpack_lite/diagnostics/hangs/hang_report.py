@@ -13,6 +13,7 @@ from ...input_source.enqueue import EnqueueThread
 from ...input_source.queueing import QueueInput
 from ...input_source.reset import inputs_of
 from ...input_source.staging import StagingInput
+from ...loop.extension import ExtendedTrainer
 from ...loop.group import innermost
 from ...utils.frames import frames_of_threads
 from ...utils.memory import describe_shortage
@@ -44,7 +45,7 @@ class HangReport(NamedTuple):
     pids: list[int]
 
 
-def make_report(trainer: Any, main: threading.Thread) -> HangReport:
+def make_report(trainer: ExtendedTrainer, main: threading.Thread) -> HangReport:
     """
     Describe where a training stands. Any thread of its process may call it.
 
@@ -73,7 +74,7 @@ def make_report(trainer: Any, main: threading.Thread) -> HangReport:
     return HangReport("\n".join(lines), "\n\n".join(stacks), pids)
 
 
-def kind_of_place(trainer: Any) -> str:
+def kind_of_place(trainer: ExtendedTrainer) -> str:
     """Return what the main thread does: "step", or a callback and its moment."""
     call = trainer.current_call
     return "step" if call is None else f"{call.callback}, {call.moment}"
@@ -84,7 +85,7 @@ def stack_of(thread: threading.Thread) -> list[Line]:
     return lines_of(frames_of_threads().get(thread.ident or 0))
 
 
-def _find_source(trainer: Any, stack: Sequence[Line]) -> InputSource | None:
+def _find_source(trainer: ExtendedTrainer, stack: Sequence[Line]) -> InputSource | None:
     """Return the input whose data a run of the main thread uses: that of the training or of an InferenceRunner."""
     if not (_is_in(stack, _SESSION) or _is_in(stack, _FEED)):
         return None
@@ -103,7 +104,7 @@ def _enqueue_thread(source: Any) -> EnqueueThread | None:
     return source.thread if isinstance(source, QueueInput) else None
 
 
-def _describe_main(trainer: Any, stack: Sequence[Line], source: InputSource | None) -> str:
+def _describe_main(trainer: ExtendedTrainer, stack: Sequence[Line], source: InputSource | None) -> str:
     call, step, is_fed = trainer.current_call, trainer.global_step, _is_in(stack, _FEED)
     if call is not None and not is_fed:
         what = f"{call.callback} ({call.moment[1:]}, after step {step})"

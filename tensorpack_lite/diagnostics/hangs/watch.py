@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Deque, Dict, Iterator
 
 from ...dataflow.process.stack_file import SIGNAL, StackFile
-from ...loop.extension import Extension
+from ...loop.extension import ExtendedTrainer, Extension
 from ...ranks.channel import RankChannel
 from ...utils import logger
 from ...utils.checks import check_choice
@@ -61,7 +61,7 @@ class Watch:
         longest_waits: the longest time in seconds without progress, by what the loop did then, if it was at least a minute.
     """
 
-    def __init__(self, trainer: Any, on_hang: str = "report") -> None:
+    def __init__(self, trainer: ExtendedTrainer, on_hang: str = "report") -> None:
         self._trainer, self._on_hang = trainer, on_hang
         self._main = threading.current_thread()
         self._intervals: Dict[bool, Deque[float]] = {
@@ -237,12 +237,12 @@ class HangWatch(Extension):
         self._on_hang = check_choice("TrainConfig: on_hang", on_hang, ["report", "stacks", "abort"])
 
     @contextmanager
-    def around_training(self, trainer: Any) -> Iterator[None]:
+    def around_training(self, trainer: ExtendedTrainer) -> Iterator[None]:
         """Stop the watch when the training has ended."""
         with ExitStack() as self._running:
             yield
 
-    def after_initialize(self, trainer: Any) -> None:
+    def after_initialize(self, trainer: ExtendedTrainer) -> None:
         """Start to watch, until the end of `train`."""
         if self._running is not None:
             self.watch = self._running.enter_context(Watch(trainer, self._on_hang))
@@ -267,7 +267,7 @@ class _Standstill:
         return self.kind in (_STEP, _FIRST_STEPS)
 
 
-def _place_of(trainer: Any) -> object:
+def _place_of(trainer: ExtendedTrainer) -> object:
     """Return a value that changes whenever the main thread comes further."""
     loop, callbacks = trainer.loop, trainer.callbacks
     counters = loop.epoch_num, loop.local_step, loop.global_step, loop.num_parts

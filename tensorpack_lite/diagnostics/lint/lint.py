@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Sequence, TypeVar
+from typing import Callable, Iterable, Sequence, TypeVar
 
 from ...callbacks.steps import ProgressBar
-from ...loop.extension import Extension
+from ...loop.extension import ExtendedTrainer, Extension
 from ...loop.trainer import LoopTrainer
 from ...tfutils.sessinit import SessionInit
 from ...utils import logger
@@ -38,7 +38,7 @@ class Lint(Extension):
         ids = [ignore] if isinstance(ignore, str) else list(ignore)
         self.ignore = [check_choice("TrainConfig: an id in lint_ignore", rule, RULE_IDS) for rule in ids]
 
-    def after_setup(self, trainer: Any) -> None:
+    def after_setup(self, trainer: ExtendedTrainer) -> None:
         """
         Look for mistakes in the graph, and watch the first epoch for those in the data.
 
@@ -99,7 +99,7 @@ def _watch_first_step(training: ExaminedTraining, mode: str, ignore: Sequence[st
     bars[0].watch_cost(apply)
 
 
-def lint_only(trainer: Any, session_init: SessionInit, steps_per_epoch: int) -> bool:
+def lint_only(trainer: LoopTrainer, session_init: SessionInit, steps_per_epoch: int) -> bool:
     """
     Look for mistakes in a training that will not start, and in its first datapoints, whatever the mode of its lint is.
 

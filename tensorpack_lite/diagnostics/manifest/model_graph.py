@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...compat import tfv1 as tf
-from ...loop.extension import Extension
+from ...loop.extension import ExtendedTrainer, Extension
 
 
 class ModelGraph(Extension):
@@ -18,6 +16,6 @@ class ModelGraph(Extension):
 
     num_operations = 0
 
-    def before_setup(self, trainer: Any) -> None:
+    def before_setup(self, trainer: ExtendedTrainer) -> None:
         """Count the operations."""
         self.num_operations = len(tf.get_default_graph().get_operations())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, ContextManager, Mapping
 
-from ...loop.extension import Extension
+from ...loop.extension import ExtendedTrainer, Extension
 from ...utils.checks import check_type
 from .find_rate import FindRate
 from .measure_batch import MeasureBatch
@@ -38,29 +38,29 @@ class Rehearsal(Extension):
         request = find_rehearsal()
         self._answer = Extension() if request is None else _ANSWERS[request.purpose](request.options)
 
-    def around_training(self, trainer: Any) -> ContextManager[None]:
+    def around_training(self, trainer: ExtendedTrainer) -> ContextManager[None]:
         """Return the context of the answer. This and the other methods raise SystemExit, with the exit code for `run_rehearsal`."""
         if self._rehearse:
             rehearse_this_program()
         return self._answer.around_training(trainer)
 
-    def before_setup(self, trainer: Any) -> None:
+    def before_setup(self, trainer: ExtendedTrainer) -> None:
         """Let the answer add callbacks."""
         self._answer.before_setup(trainer)
 
-    def after_setup(self, trainer: Any) -> None:
+    def after_setup(self, trainer: ExtendedTrainer) -> None:
         """Let the answer look at the graph."""
         if trainer.arguments is not None:
             self._answer.after_setup(trainer)
 
-    def after_initialize(self, trainer: Any) -> None:
+    def after_initialize(self, trainer: ExtendedTrainer) -> None:
         """Let the answer use the session."""
         self._answer.after_initialize(trainer)
 
-    def around_loop(self, trainer: Any) -> ContextManager[None]:
+    def around_loop(self, trainer: ExtendedTrainer) -> ContextManager[None]:
         """Return the context of the answer around all epochs."""
         return self._answer.around_loop(trainer)
 
-    def before_epochs(self, trainer: Any) -> None:
+    def before_epochs(self, trainer: ExtendedTrainer) -> None:
         """Let the answer see where training begins."""
         self._answer.before_epochs(trainer)

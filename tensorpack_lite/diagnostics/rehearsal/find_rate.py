@@ -7,7 +7,7 @@ from typing import Any, Mapping
 
 from ...callbacks.param.finder import LearningRateFinder
 from ...loop.callback import Callback
-from ...loop.extension import Extension
+from ...loop.extension import ExtendedTrainer, Extension
 from .request import end_rehearsal
 
 
@@ -22,7 +22,7 @@ class FindRate(Extension):
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._options = options
 
-    def before_setup(self, trainer: Any) -> None:
+    def before_setup(self, trainer: ExtendedTrainer) -> None:
         """Register the finder, and a callback that ends the process after it."""
         finder = LearningRateFinder(**self._options)
         trainer.register_callback([finder, _Answer(finder)])

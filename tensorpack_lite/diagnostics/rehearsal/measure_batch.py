@@ -15,7 +15,7 @@ from ...compat import tfv1 as tf
 from ...dataflow.base import length_or_none
 from ...dataflow.batch import find_batch_size, find_batch_stages
 from ...loop.callback import Callback
-from ...loop.extension import Extension
+from ...loop.extension import ExtendedTrainer, Extension
 from ...tfutils.sessinit import JustCurrentSession
 from ...utils.gpu import get_num_gpu
 from ...utils.memory import peak_memory
@@ -42,7 +42,7 @@ class MeasureBatch(Extension):
         self._tracker: GPUMemoryTracker | None = None
 
     @contextmanager
-    def around_training(self, trainer: Any) -> Iterator[None]:
+    def around_training(self, trainer: ExtendedTrainer) -> Iterator[None]:
         """
         Write the results after the steps, also if memory runs out.
 
@@ -65,7 +65,7 @@ class MeasureBatch(Extension):
             json.dump(self._results, file)
         end_rehearsal(0)
 
-    def before_setup(self, trainer: Any) -> None:
+    def before_setup(self, trainer: ExtendedTrainer) -> None:
         """
         Change the batch, and register the callback that measures steps.
 
@@ -97,7 +97,7 @@ class MeasureBatch(Extension):
             trainer.register_callback(self._tracker)
         trainer.register_callback(_Measure(self._options["num_steps"], self._results, self._peak))
 
-    def after_initialize(self, trainer: Any) -> None:
+    def after_initialize(self, trainer: ExtendedTrainer) -> None:
         """Measure the memory before the first step: that of TensorFlow on the first GPU, or else that of the process."""
         if not any("GPU" in one.device_type for one in trainer.sess.list_devices()):
             self._tracker = None
@@ -122,11 +122,10 @@ class _Measure(Callback):
         self._num_steps, self._results, self._peak = num_steps, results, peak
 
     def _trigger_step(self) -> None:
-        trainer: Any = self.trainer  # whose `run_step` other callbacks need not know
         seconds = []
         for _ in range(_NUM_WARM_UP + self._num_steps):
             begin = time.perf_counter()
-            trainer.run_step()
+            self.trainer.run_step()
             seconds.append(time.perf_counter() - begin)
         self._results.update(step=statistics.median(seconds[_NUM_WARM_UP:]), memory=self._peak())
         # so the training is interrupted, not finished: callbacks do nothing that belongs to its end

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from typing import Any, Mapping
 
-from ...loop.extension import Extension
+from ...loop.extension import ExtendedTrainer, Extension
 from ..lint.lint import lint_only
 from ..model_summary.show import show_summary
 from ..model_summary.summary import summarize
 from ..nan.nan_replay import replay, variables_of
-from .request import end_rehearsal
+from .request import arguments_of, end_rehearsal
 
 
 class LintOnce(Extension):
@@ -24,14 +24,14 @@ class LintOnce(Extension):
     def __init__(self, options: Mapping[str, Any]) -> None:
         pass
 
-    def after_setup(self, trainer: Any) -> None:
+    def after_setup(self, trainer: ExtendedTrainer) -> None:
         """
         Examine the training.
 
         Raises:
             SystemExit: always.
         """
-        _, session_init, steps_per_epoch, *_ = trainer.arguments
+        _, session_init, steps_per_epoch, *_ = arguments_of(trainer)
         end_rehearsal(int(lint_only(trainer, session_init, steps_per_epoch)))
 
 
@@ -46,14 +46,14 @@ class ReplayStep(Extension):
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._directory: str = options["step_directory"]
 
-    def after_setup(self, trainer: Any) -> None:
+    def after_setup(self, trainer: ExtendedTrainer) -> None:
         """
         Run the step.
 
         Raises:
             SystemExit: always.
         """
-        trainer.initialize(trainer.arguments.session_creator, variables_of(self._directory))
+        trainer.initialize(arguments_of(trainer).session_creator, variables_of(self._directory))
         try:
             result = replay(trainer.sess, self._directory)
         finally:
@@ -72,7 +72,7 @@ class ShowSummary(Extension):
     def __init__(self, options: Mapping[str, Any]) -> None:
         pass
 
-    def after_setup(self, trainer: Any) -> None:
+    def after_setup(self, trainer: ExtendedTrainer) -> None:
         """
         Print the summary.
 

@@ -13,10 +13,14 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Callable, Mapping, NamedTuple, NoReturn, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, NoReturn, Sequence
 
 from ...utils.log_lines import ONLY_WARNINGS, QUIET_VARIABLE
 from ...utils.redirection import VARIABLE as LOG_VARIABLE
+
+if TYPE_CHECKING:
+    from ...loop.extension import ExtendedTrainer
+    from ...loop.trainer import TrainArguments
 
 _VARIABLE = "TENSORPACK_LITE_REHEARSAL"
 _FIRST_CODE, _NUM_CODES = 90, 3
@@ -39,6 +43,18 @@ def find_rehearsal() -> Request | None:
     """Return the request to this process; None in all processes that a command has not started."""
     text = os.environ.get(_VARIABLE)
     return Request(**json.loads(text)) if text else None
+
+
+def arguments_of(trainer: ExtendedTrainer) -> TrainArguments:
+    """
+    Return the arguments of `train`.
+
+    Raises:
+        RuntimeError: the script calls the phases of the training itself.
+    """
+    if trainer.arguments is None:
+        raise RuntimeError("A rehearsal needs a script that calls Trainer.train, or a function that does.")
+    return trainer.arguments
 
 
 def end_rehearsal(result: int) -> NoReturn:

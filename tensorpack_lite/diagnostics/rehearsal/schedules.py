@@ -15,11 +15,11 @@ from tabulate import tabulate
 
 from ...callbacks.param.setter import HyperParamSetter, PlannedHyperParamSetter
 from ...loop.callback import Callback
-from ...loop.extension import Extension
+from ...loop.extension import ExtendedTrainer, Extension
 from ...loop.group import innermost
 from ...utils.optional import load_optional
 from ...utils.utils import ENDLESS
-from .request import end_rehearsal
+from .request import arguments_of, end_rehearsal
 
 _MAX_POINTS = 2_000_000
 _NUM_ROWS, _WIDTH = 12, 60
@@ -60,14 +60,14 @@ class ShowSchedules(Extension):
         self._epochs: int | None = options["epochs"]
         self._output: str | None = options["output"]
 
-    def after_setup(self, trainer: Any) -> None:
+    def after_setup(self, trainer: ExtendedTrainer) -> None:
         """
         Show the values.
 
         Raises:
             SystemExit: always; with the code for 1 if no value is known before training.
         """
-        creator, init, steps, first, last = trainer.arguments
+        creator, init, steps, first, last = arguments_of(trainer)
         epochs = self._epochs or last - first + 1
         if epochs >= ENDLESS:
             sys.stdout.write("The training has no last epoch. Pass the number to show: --epochs 100.\n")

@@ -18,7 +18,7 @@ from ...callbacks.saver import ModelSaver
 from ...callbacks.trigger import PeriodicCallback, PeriodicTrigger
 from ...compat import tfv1 as tf
 from ...loop.callback import Callback
-from ...loop.extension import Extension
+from ...loop.extension import ExtendedTrainer, Extension
 from ...loop.group import Callbacks
 from ...loop.place import Place
 from ...loop.proxy_callback import ProxyCallback
@@ -30,7 +30,7 @@ from ...tfutils.sessinit import JustCurrentSession, SaverRestore, SmartInit
 from ...utils.memory import peak_memory
 from ..lint.training import ExaminedTraining
 from .exports import count_exports, rehearse_exports
-from .request import end_rehearsal
+from .request import arguments_of, end_rehearsal
 
 NUM_STEPS = NUM_EPOCHS = NUM_DATAPOINTS = 2
 _SLOW = 0.005  # seconds
@@ -62,7 +62,7 @@ class ShortTraining(Extension):
         return self._options["checkpoint"] is not None
 
     @contextmanager
-    def around_training(self, trainer: Any) -> Iterator[None]:
+    def around_training(self, trainer: ExtendedTrainer) -> Iterator[None]:
         """
         Shorten the training, and write the results after it.
 
@@ -113,11 +113,11 @@ class ShortTraining(Extension):
             self._rows.append([self._part, now - self._began, ""])
         self._part, self._began = following, now
 
-    def before_setup(self, trainer: Any) -> None:
+    def before_setup(self, trainer: ExtendedTrainer) -> None:
         """Register the callback that measures steps."""
         trainer.register_callback(_Clock(self))
 
-    def after_setup(self, trainer: Any) -> None:
+    def after_setup(self, trainer: ExtendedTrainer) -> None:
         """Let periodic callbacks act in each epoch, and validate on a few datapoints."""
         self.ends("session and variables")
         for callback in _walk(trainer.find_callbacks(Callback)):
@@ -128,12 +128,12 @@ class ShortTraining(Extension):
                 self._facts.setdefault("validations", {})[str(callback)] = total
                 callback.max_datapoints = NUM_DATAPOINTS
 
-    def after_initialize(self, trainer: Any) -> None:
+    def after_initialize(self, trainer: ExtendedTrainer) -> None:
         """Record that the session has all variables."""
         self.ends("before_train of all callbacks")
 
     @contextmanager
-    def around_loop(self, trainer: Any) -> Iterator[None]:
+    def around_loop(self, trainer: ExtendedTrainer) -> Iterator[None]:
         """Collect the times, the first datapoint and the checkpoint. If a callback fails, name it in its part."""
         try:
             yield
@@ -158,8 +158,8 @@ class ShortTraining(Extension):
         self._output = fetches[0] if fetches else cost
         self._part, self._began = "after_train of all callbacks", time.perf_counter()
 
-    def _shorten(self, trainer: Any) -> None:
-        full = trainer.arguments
+    def _shorten(self, trainer: ExtendedTrainer) -> None:
+        full = arguments_of(trainer)
         steps = min(NUM_STEPS, full.steps_per_epoch)
         if not self.is_resumed:
             last = full.starting_epoch + NUM_EPOCHS - 1
@@ -237,7 +237,7 @@ def _walk(callbacks: list[Callback]) -> Iterator[Callback]:
             yield from _walk(one.cbs)
 
 
-def _checkpoint_of(trainer: Any) -> dict[str, Any] | None:
+def _checkpoint_of(trainer: ExtendedTrainer) -> dict[str, Any] | None:
     """Return the directory and the size of the latest checkpoint, and how many are kept; None if there is none."""
     savers = [one for one in _walk(trainer.find_callbacks(Callback)) if isinstance(one, ModelSaver)]
     for saver in savers:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...input_source.reset import inputs_of
 from ...loop.callback import Callback
+from ...loop.extension import ExtendedTrainer
 from ...loop.session import HookedSession
 from ...utils import logger
 from ...utils.notes import write_note
@@ -39,6 +40,7 @@ class Speed(Callback):
     """
 
     _chief_only = False
+    trainer: ExtendedTrainer
 
     def __init__(self, after: float = 30.0) -> None:
         self._length = _WINDOW * after
@@ -114,7 +116,7 @@ class Speed(Callback):
 
     def _say(self, window: SpeedWindow) -> None:
         self._window = None
-        trainer: Any = self.trainer
+        trainer = self.trainer
         facts = window.facts(self._epoch_seconds, trainer.callbacks.epoch_seconds, self._mean_calls(window))
         facts = facts._replace(is_alone=self._channel is None)
         verdict = judge(facts)

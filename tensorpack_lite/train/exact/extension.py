@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any, Iterator
 
 from ...compat import tfv1 as tf
-from ...loop.extension import Extension
+from ...loop.extension import ExtendedTrainer, Extension
 from ...tfutils.exact.state import find_exact
 from ...utils.naming import USED_TICKETS_KEY
 from ...utils.random_streams import advance_rng_seed
@@ -25,36 +25,36 @@ class ExactTraining(Extension):
     not_exact = ""
 
     @contextmanager
-    def around_training(self, trainer: Any) -> Iterator[None]:
+    def around_training(self, trainer: ExtendedTrainer) -> Iterator[None]:
         """Set `trainer.exact`."""
         exact = find_exact()
         if exact is not None:
             trainer.exact = exact.mode
         yield
 
-    def before_setup(self, trainer: Any) -> None:
+    def before_setup(self, trainer: ExtendedTrainer) -> None:
         """Give streams of random numbers other seeds than at the beginning, unless they continue exactly."""
         if find_exact() is None and trainer.arguments is not None:
             advance_rng_seed(trainer.step_to_resume_at(trainer.arguments.session_init))
 
-    def after_setup(self, trainer: Any) -> None:
+    def after_setup(self, trainer: ExtendedTrainer) -> None:
         """Let the checkpoints have the contents of all tables."""
         exact = find_exact()
         if exact is not None:
             exact.complete_graph()
 
-    def after_initialize(self, trainer: Any) -> None:
+    def after_initialize(self, trainer: ExtendedTrainer) -> None:
         """Initialize the counters of datapoints, which a session creator of the user may not know."""
         trainer.sess.run([counter.initializer for counter in tf.get_collection(USED_TICKETS_KEY)])
 
-    def before_epochs(self, trainer: Any) -> None:
+    def before_epochs(self, trainer: ExtendedTrainer) -> None:
         """Log what is not exact, and restore generators and local variables."""
         exact = find_exact()
         if exact is not None:
             say_what_is_exact(exact, trainer, trainer.callbacks.cbs, trainer.train_op, self.not_exact)
             exact.begin_loop()
 
-    def state_dict(self, trainer: Any) -> Any:
+    def state_dict(self, trainer: ExtendedTrainer) -> Any:
         """Return the positions of the inputs and the states of generators and local variables."""
         exact = find_exact()
         return None if exact is None else exact.state()

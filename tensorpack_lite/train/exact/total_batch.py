@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...loop.extension import Extension
+from ...loop.extension import ExtendedTrainer, Extension
 from ...tfutils.exact.state import find_exact
 
 
@@ -13,7 +13,7 @@ class TotalBatch(Extension):
 
     state_name = "total_batch"
 
-    def state_dict(self, trainer: Any) -> Any:
+    def state_dict(self, trainer: ExtendedTrainer) -> Any:
         """Return the number of ranks and the batch of each; None if it is unknown."""
         exact = find_exact()
         source = (
@@ -22,7 +22,7 @@ class TotalBatch(Extension):
         batch = None if source is None else source.batch_size
         return None if batch is None else {"size": trainer.size, "batch": batch}
 
-    def load_state_dict(self, trainer: Any, state: Any) -> None:
+    def load_state_dict(self, trainer: ExtendedTrainer, state: Any) -> None:
         """Compare the batch with the saved one."""
         exact, now = find_exact(), self.state_dict(trainer)
         if exact is None or now is None or _total(now) == _total(state):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
-from typing import Any, Iterator
+from typing import Iterator
 
-from ...loop.extension import Extension
+from ...loop.extension import ExtendedTrainer, Extension
 from ...loop.signals.interrupt import Interruptible
 from ...loop.signals.preemption import Preemption
 from ...utils.uncaught import EndsBriefly
@@ -36,7 +36,7 @@ class Signals(Extension):
         return self.preemption is not None and self.preemption.number is not None
 
     @contextmanager
-    def around_training(self, trainer: Any) -> Iterator[None]:
+    def around_training(self, trainer: ExtendedTrainer) -> Iterator[None]:
         """Handle SIGTERM, SIGUSR1 and Ctrl-C, and print little when Ctrl-C or an error ends the script."""
         if trainer.exact:
             self.preemption = _make_preemption(trainer, self._end_within)
@@ -45,7 +45,7 @@ class Signals(Extension):
             yield
 
     @contextmanager
-    def around_loop(self, trainer: Any) -> Iterator[None]:
+    def around_loop(self, trainer: ExtendedTrainer) -> Iterator[None]:
         """Save a training that a signal ends, and interrupt runs that wait for data."""
         callbacks = trainer.callbacks
         preempted = SaveAtSignal(
@@ -57,7 +57,7 @@ class Signals(Extension):
             yield
 
 
-def _make_preemption(trainer: Any, end_within: float) -> Preemption:
+def _make_preemption(trainer: ExtendedTrainer, end_within: float) -> Preemption:
     loop, callbacks = trainer.loop, trainer.callbacks
 
     def saves() -> bool:
