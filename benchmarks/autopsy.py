@@ -3,7 +3,7 @@ The cost of TerminateOnNaN(autopsy=True) in a good step, compared with autopsy=F
 
 Usage: python benchmarks/autopsy.py [--rounds 15] [--cpu]
 
-Three trainings of the same model take turns in blocks of steps, in one process. Prints the median time of a step and
+Three training runs of the same model take turns in blocks of steps, in one process. Prints the median time of a step and
 the median of the differences between blocks of one round.
 """
 

@@ -304,7 +304,7 @@ def available_peers():
 
 def compare(trainings, rounds, blocks):
     """
-    Compare trainings that run in turns.
+    Compare training runs that take turns.
 
     Args:
         trainings: name -> (peer, case). The first one is the base.

@@ -5,7 +5,7 @@ Comparison of two versions of the library, or of one version with and without ex
     python benchmarks/versions.py . . --exact [--pairs 16]
 
 OLD and NEW are directories that contain `tensorpack_lite`, e.g. worktrees of git. With --exact, NEW resumes exactly. For each case,
-two trainings live in two processes, and run blocks of steps in turn: while one runs, the other waits. Load on the machine that
+two training runs live in two processes, and run blocks of steps in turn: while one runs, the other waits. Load on the machine that
 lasts longer than a block, of 20 to 100 ms, thus affects both. Two processes with the same code differ by several per cent for as long
 as they live, so there are many pairs of processes. The output is the median of each version, in microseconds a step, and the median
 over pairs of the difference and of the ratio, with its interval of 95 % confidence (that of the sign test).
@@ -168,7 +168,7 @@ def start(library, case, options):
 
 
 def run_pair(case, args):
-    """Start two trainings. Return the medians over blocks: of each in microseconds, of the difference and of the ratio."""
+    """Start two training runs. Return the medians over blocks: of each in microseconds, of the difference and of the ratio."""
     pin = ["--pin"] * args.pin
     old, new = start(args.old, case, pin), start(args.new, case, [*pin, *["--exact"] * args.exact])
     blocks = []

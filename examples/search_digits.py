@@ -2,7 +2,7 @@
 A search for hyperparameters with Optuna: several trainings in one process or in several, bad ones ended early.
 
 Shows: a callback that reports to Optuna and prunes; a graph, a directory and a seed for each training.
-Expect: the best of 12 trainings has a validation error of about 0.02; a third of the trainings are pruned.
+Expect: the best of 12 training runs has a validation error of about 0.02; a third of the training runs are pruned.
 
 Needs: pip install "tensorpack_lite[search]". For several processes, start the same command with
 `--storage sqlite:///search.db` in each: they share one study.

@@ -18,7 +18,7 @@ from tensorpack_lite.loop.extension import Extension
 
 class TimeBudget(Extension):
     """
-    Ends training when all trainings of the directory have taken some seconds together.
+    Ends training when all training runs of the directory have taken some seconds together.
 
     Args:
         seconds: the budget.

@@ -25,7 +25,7 @@ LONGEST_SECONDS = 600
 # Their results do not depend on the version of TensorFlow.
 ANY_TENSORFLOW = {"api", "architecture", "cli", "dataflow", "ranks", "report", "utils"}
 EXAMPLES = {"docs", "examples"}
-# Their slow tests are whole trainings and processes, which CI runs on the oldest and the newest TensorFlow.
+# Their slow tests are whole training runs and processes, which CI runs on the oldest and the newest TensorFlow.
 TRAININGS = {"integration", "train"}
 STATIC = {"architecture"}  # they read the whole source, for seconds, and `tox -e quick` also runs them
 CLUSTERS = {"clusters"}
@@ -72,7 +72,7 @@ def pytest_xdist_auto_num_workers():
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item):
-    """End the process if a test hangs. Proofs, trainings of the gallery and tests of clusters have no limit."""
+    """End the process if a test hangs. Proofs, training runs of the gallery and tests of clusters have no limit."""
     if not any(map(item.get_closest_marker, ("proof", "gallery", "cluster"))):
         faulthandler.dump_traceback_later(LONGEST_SECONDS, exit=True, file=item.config.real_stderr)
     yield

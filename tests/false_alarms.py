@@ -5,8 +5,8 @@ Run tests on a machine that is busy with other programs, and look for reports of
 training in which a hang was reported and the sentence. The exit code is 1 if there is one, 2 if no training ran, else 0; tests that fail for
 another reason, such as a limit of time, do not count.
 
-Trainings write their logs below the directory of pytest, and `--log-file` collects those without a directory. Tests that hang on
-purpose (tests/integration/test_hangs.py, test_hanging_ranks.py, tests/diagnostics/hangs/test_watch.py) are left out.
+Training runs write their logs below the directory of pytest, and `--log-file` collects those without a directory. Tests that hang on
+purpose (tests/integration/test_hangs.py, test_hanging_ranks.py, tests/diagnostics/hangs/test_watch.py) are omitted.
 """
 
 from __future__ import annotations

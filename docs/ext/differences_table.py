@@ -37,7 +37,7 @@ def markdown(library: Path = LIBRARY) -> str:
 
 
 def defects(ledger: Path = LEDGER) -> str:
-    """Return one table of the corrected defects, each with its first test. Rows without a test are left out."""
+    """Return one table of the corrected defects, each with its first test. Rows without a test are omitted."""
     with ledger.open(encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file, delimiter="\t"))[1:]
     lines = [

@@ -37,7 +37,7 @@ class Text:
         self.numbers = self.encode(text)
 
     def encode(self, text: str) -> np.ndarray:
-        """Return the numbers of characters, int32 [T]; characters that this text does not have are left out."""
+        """Return the numbers of characters, int32 [T]; characters that this text does not have are skipped."""
         return np.array([self.number[c] for c in text if c in self.number], dtype="int32")
 
 

@@ -11,7 +11,7 @@ from config import MINI_MASK, Config
 
 from tensorpack_lite import *
 
-MIN_SIZE = 2  # pixels; smaller boxes are left out
+MIN_SIZE = 2  # pixels; smaller boxes are skipped
 
 
 class ResizeToFit(imgaug.ImageAugmentor):

@@ -12,7 +12,7 @@ Expect: `val_l1_to_digits`, the distance between a digit and the one that is rec
 
 samples-<epoch>.png has rows of: A, A turned into B, and back; B, B turned into A, and back.
 Source: Zhu, Park, Isola, Efros 2017, "Unpaired image-to-image translation using cycle-consistent adversarial networks";
-its history of 50 generated images is left out.
+its history of 50 generated images is omitted.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
 def compare_runs(first: str, second: str) -> tuple[str, list[Section]]:
     """
-    Compare two trainings.
+    Compare two training runs.
 
     Args:
         first, second: their directories, or checkpoints.
@@ -83,7 +83,7 @@ def read_run(path: str) -> Run:
 
 
 def _without_directory(value: Any, directory: str) -> Any:
-    """Replace the path of the training's own directory, which differs between any two trainings."""
+    """Replace the path of the training's own directory, which differs between any two training runs."""
     if isinstance(value, str):
         is_inside = value == directory or value.startswith(directory + os.sep)
         return f"<log>{value[len(directory) :]}" if is_inside else value

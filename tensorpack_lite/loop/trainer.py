@@ -55,7 +55,7 @@ class LoopTrainer(Protocol):
             Each of its runs calls `before_run` and `after_run` of the callbacks.
         monitors: receives scalars and images, from `setup_callbacks` on. It can be read after training.
         exact: how a resumed training continues; see AutoResumeTrainConfig.
-        model: the model that `launch_train_with_config` trains; None in other trainings.
+        model: the model that `launch_train_with_config` trains; None in other training runs.
         arguments: those of `train`; None before.
         ranks: the connection to the other processes, a `RankConnection`; None in a process that trains alone.
         updates_together: whether a step has one update, of the gradients of all towers.

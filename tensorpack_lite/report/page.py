@@ -38,7 +38,7 @@ def write_report(
     Write the report of one or several training runs, or replace it atomically.
 
     Args:
-        directories: the directories of the trainings.
+        directories: the directories of the training runs.
         path: the file.
         comparison: what differs between the training runs, if there are two.
         has_ended: True if the caller is the training's own process, at its end.

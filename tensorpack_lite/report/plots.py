@@ -25,7 +25,7 @@ _MARKED_NOTES = ("nan", "spike", "hang")
 
 def draw_curves(trainings: List[Training]) -> Tuple[Html, Dict[str, Any]]:
     """
-    Draw the curves of all scalars of some trainings.
+    Draw the curves of all scalars of some training runs.
 
     Returns:
         The section, and the data for the script.

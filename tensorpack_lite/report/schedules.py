@@ -21,7 +21,7 @@ def draw_schedules(trainings: List[Training], charts: List[Dict[str, Any]]) -> H
     Draw the values that schedules will set, with the values that the training runs have had so far.
 
     Args:
-        trainings: the trainings.
+        trainings: the training runs.
         charts: the data of the page's charts, to which those of this section are added.
 
     Returns:

@@ -34,7 +34,7 @@ _LEVEL = re.compile(r"\] (WRN|ERR) ")
 
 class Comparison(NamedTuple):
     """
-    The differences between two trainings.
+    The differences between two training runs.
 
     Attributes:
         verdict: one sentence.

@@ -1,4 +1,4 @@
-"""Description of a training graph, to compare the ranks of a training, and two trainings."""
+"""Description of a training graph, to compare the ranks of a training, and two training runs."""
 
 from __future__ import annotations
 

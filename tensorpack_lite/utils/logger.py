@@ -194,7 +194,7 @@ def set_logger_dir(dirname: str, action: str | None = None) -> None:
         its log to the end of `log-rank1.log` in the same directory if the action is "k" or "d", and otherwise to no file.
         With "b", "n" or None, rank 1 does not learn which directory rank 0 uses, so its `get_logger_dir()` is always `dirname`.
 
-    Difference from tensorpack: "d" deletes only files of trainings. Without a terminal, None does not raise an error.
+    Difference from tensorpack: "d" deletes only files of training runs. Without a terminal, None does not raise an error.
     `get_logger_dir()` is an absolute path, so a script may change the working directory.
     """
     path = os.path.abspath(dirname)  # a later os.chdir does not move the training

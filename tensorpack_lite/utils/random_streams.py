@@ -1,5 +1,5 @@
 """
-Reproducible random streams for objects, processes and resumed trainings.
+Reproducible random streams for objects, processes and resumed training runs.
 
 Every random object of the library draws from a `RandomState` that `get_rng` returns. Without a fixed seed, each starts
 from fresh entropy of the operating system. After `fix_rng_seed(seed)`, a stream depends on the seed, on the

@@ -1,4 +1,4 @@
-"""Directories of trainings with unusual names, relative ones, and those on file systems without fsync or flock."""
+"""Directories of training runs with unusual names, relative ones, and those on file systems without fsync or flock."""
 
 from __future__ import annotations
 

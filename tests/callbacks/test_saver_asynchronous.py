@@ -173,7 +173,7 @@ class TestBusy:
         )
 
     def test_skip(self, tmp_path, log_lines):
-        """With busy="skip", a save is left out while another one is in progress, and the log reports it."""
+        """With busy="skip", a save is skipped while another one is in progress, and the log reports it."""
         saver = Held(tmp_path, busy="skip")
 
         def finish():

@@ -1,4 +1,4 @@
-"""Everything that trainings write is known to `utils/training_files.py`, so `set_logger_dir(..., "d")` leaves nothing."""
+"""Everything that training runs write is known to `utils/training_files.py`, so `set_logger_dir(..., "d")` leaves nothing."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def delete(directory):
 
 @pytest.mark.slow
 def test_files_of_callbacks(log_dir):
-    """The files of savers, monitors, dumps and of two resumed trainings."""
+    """The files of savers, monitors, dumps and of two resumed training runs."""
 
     def callbacks():
         best = [MinSaver("cost", filename="best"), MinSaver("cost", reverse=True), TopKSaver("cost", k=2)]

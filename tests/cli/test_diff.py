@@ -104,10 +104,10 @@ def edited(base, tmp_path):
 
 @pytest.fixture
 def diff(capsys):
-    """Function that compares two trainings; returns the exit code, the first line, and all lines."""
+    """Function that compares two training runs; returns the exit code, the first line, and all lines."""
 
     def compare(first, second, *options):
-        capsys.readouterr()  # the log of trainings
+        capsys.readouterr()  # the log of training runs
         code = main(["diff", first, second, *options])
         lines = capsys.readouterr().out.splitlines()
         return code, lines[0], lines
@@ -126,7 +126,7 @@ class TestOneDifference:
         assert all(" same" in line for line in lines[2:])
 
     def test_repeated(self, base, diff, tmp_path):
-        """Two trainings with the same seeds do not differ, except in their directories."""
+        """Two training runs with the same seeds do not differ, except in their directories."""
         code, first, _ = diff(base, train(tmp_path / "log", callbacks=[ModelSaver()]))
         assert (0, f"{SAME}are equal.") == (code, first)
 
@@ -199,7 +199,7 @@ def change(directory, function, name="manifest.json"):
 
 
 class TestEdited:
-    """Differences in parts that are the same for all trainings of one process."""
+    """Differences in parts that are the same for all training runs of one process."""
 
     def test_package(self, base, edited, diff):
         """Another version of a package is named with both versions."""
@@ -367,7 +367,7 @@ class TestErrors:
             assert len(capsys.readouterr().err.splitlines()) <= 1
 
     def test_counters_of_other_types(self, tmp_path, capsys):
-        """A step that is not a number is an error that names the trainings."""
+        """A step that is not a number is an error that names the training runs."""
         one, other = write_training(tmp_path / "a"), write_training(tmp_path / "b")
         with open(os.path.join(other, "stats.json"), "w") as file:
             file.write('[{"global_step": [1], "epoch_num": 1, "cost": 2.0}]')
@@ -452,7 +452,7 @@ class TestTheCause:
         assert 1 == diff(*with_code(*two, sources=sources))[0]
 
     def test_no_seed_and_other_batches(self, two, diff):
-        """Two trainings that differ in the log directory, and that have no seed, differ because of that."""
+        """Two training runs that differ in the log directory, and that have no seed, differ because of that."""
         with_code(*two, sources=("set_logger_dir('one')", "set_logger_dir('two')"))
         for number, directory in enumerate(two):
             change(directory, lambda manifest: manifest["seeds"].update(fix_rng_seed=None, graph=None))

@@ -76,7 +76,7 @@ def _rows(output):
 def test_until_the_data_ends(find_batch, tmp_path, arguments):
     """
     The batch is doubled, also in worker processes, as long as the data has enough samples. A step of each process comes first,
-    and a smaller last batch is left out.
+    and a smaller last batch is skipped.
     """
     # --gain is tiny, because a busy machine may be slower with a larger batch
     code, output, batches = find_batch(["--steps", "2", "--gain", "1e-9", "--memory", "1e6"], *arguments)

@@ -29,7 +29,7 @@ def test_one(tmp_path, capsys):
 
 
 def test_two(tmp_path, monkeypatch):
-    """The report of two trainings has their difference; it is written to the current directory."""
+    """The report of two training runs has their difference; it is written to the current directory."""
     monkeypatch.chdir(tmp_path)
     write_training(tmp_path / "a")
     write_training(tmp_path / "b", manifest={"seeds": {"fix_rng_seed": 8, "graph": None}})
@@ -40,7 +40,7 @@ def test_two(tmp_path, monkeypatch):
 
 
 def test_two_without_manifest(tmp_path):
-    """If one of two trainings has no manifest, the page says why they are not compared, and has all else."""
+    """If one of two training runs has no manifest, the page says why they are not compared, and has all else."""
     one, other = write_training(tmp_path / "a"), write_training(tmp_path / "b")
     os.remove(os.path.join(other, "manifest.json"))
     assert 0 == main(["report", one, other, "-o", str(tmp_path / "x.html")])
@@ -50,14 +50,14 @@ def test_two_without_manifest(tmp_path):
 
 
 def test_two_with_other_types(tmp_path):
-    """If the manifest of one of two trainings has a part of another type, the page has the error, and all else."""
+    """If the manifest of one of two training runs has a part of another type, the page has the error, and all else."""
     one, other = write_training(tmp_path / "a"), write_training(tmp_path / "b", manifest={"packages": [1]})
     assert 0 == main(["report", one, other, "-o", str(tmp_path / "x.html")])
     assert "The trainings cannot be compared: the manifest or" in read(tmp_path / "x.html").text
 
 
 def test_three(tmp_path):
-    """Three trainings share the plots; -o names the file."""
+    """Three training runs share the plots; -o names the file."""
     directories = [write_training(tmp_path / name) for name in "abc"]
     assert 0 == main(["report", *directories, "-o", str(tmp_path / "x.html")])
     page = read(tmp_path / "x.html")

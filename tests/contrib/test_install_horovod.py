@@ -100,7 +100,7 @@ def test_wheel_dir(pip, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("version", "kept"), [((2, 18), True), ((2, 19), False)])
 def test_xla(pip, monkeypatch, version, kept):
-    """The source for XLA is left out for TensorFlow 2.19 and later."""
+    """The source for XLA is omitted for TensorFlow 2.19 and later."""
     monkeypatch.setattr(install_horovod, "TF_VERSION", version)
     install_horovod.main([])
     assert kept == ("xla_mpi_ops.cc" in pip.cmake_lists)

@@ -244,7 +244,7 @@ NOT_ITERABLE = ("no datapoint", "cannot be stacked", "batch_size", "already bein
 
 
 def check_random_pipelines(seeds):
-    """Cut random pipelines at random places. Pipelines that cannot be iterated at all are left out; return their number."""
+    """Cut random pipelines at random places. Pipelines that cannot be iterated at all are skipped; return their number."""
     num_left_out = 0
     for seed in seeds:
         fix_rng_seed(seed)

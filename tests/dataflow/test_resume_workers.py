@@ -388,7 +388,7 @@ class TestTogether:
 
     @pytest.mark.slow
     def test_map_and_batch(self):
-        """MultiProcessMapAndBatchData has no position; its report names it, and it begins anew."""
+        """MultiProcessMapAndBatchData has no position; its report names it, and it starts from the beginning."""
         make = lambda: MultiProcessMapAndBatchData(shuffled(), 2, add_100, 2)  # noqa: E731
         flow = restored(make, None)
         assert ("MultiProcessMapAndBatchData", "none") == (

@@ -1,4 +1,4 @@
-"""Tests of examples/gan/pix2pix.py and cyclegan.py: data, networks on small inputs, and trainings."""
+"""Tests of examples/gan/pix2pix.py and cyclegan.py: data, networks on small inputs, and training runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small trainings that save checkpoints, helpers that inspect their directories, and a full disk."""
+"""Small training runs that save checkpoints, helpers that inspect their directories, and a full disk."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ Training script with exact resume that a test ends in many ways and restarts unt
   if `early`, otherwise from the start of training.
 - `at`: [callback, moment, number of the step or None for any, how], with a signal, "STOP" for StopTraining, or "DISK" for a full disk.
 - `file_change`: the number of the file change before which SIGKILL comes.
-- `made`: the number of the training datapoint after which SIGKILL comes. In a resumed training, the first ones are made again.
+- `made`: the number of the training datapoint after which SIGKILL comes. In a resumed training, the first ones are replayed.
 
 With `seeds` false, no seed is set. The training's files are in `log/`. `batches.txt` has a line for each run that takes data: step, number
 of the run, checksums of the batches.

@@ -1,5 +1,5 @@
 """
-Trainings of `exact_script.py` that are ended in many ways, and compared with one without interruption.
+Training runs of `exact_script.py` that are ended in many ways, and compared with one without interruption.
 
 As a program, it prints a table of random kills of all pipelines and trainers; arguments: kills of each, and by option a seed.
 
@@ -47,7 +47,7 @@ _SCRIPT = Path(__file__).with_name("exact_script.py")
 
 
 class Trainings:
-    """Starts trainings of one pipeline and trainer in directories."""
+    """Starts training runs of one pipeline and trainer in directories."""
 
     def __init__(self, runner: ProgramRunner, parent: Path, pipeline: str, trainer: str) -> None:
         self._runner, self._parent = runner, parent
@@ -94,7 +94,7 @@ class Trainings:
 
     def kill_at_random(self, seed: int, kills: int) -> Counter:
         """
-        Kill trainings at random times, and compare each that has finished.
+        Kill training runs at random times, and compare each that has finished.
 
         Returns:
             The number of processes by exit code.
@@ -152,7 +152,7 @@ def compared_rows(log: Path) -> list:
 
 @contextmanager
 def trainings(parent: Path):
-    """Context with a function that returns the Trainings of a case, the same at each call."""
+    """Context with a function that returns the training runs of a case, the same at each call."""
     with program_runner() as runner:
         found: dict[tuple[str, str], Trainings] = {}
 

@@ -1,5 +1,5 @@
 """
-Trainings that hang, each in a fork: `hanging_script.py DIRECTORY ON_HANG CASE ...`.
+Training runs that hang, each in a fork: `hanging_script.py DIRECTORY ON_HANG CASE ...`.
 
 Limits are 2 s instead of minutes. Each training logs to DIRECTORY/CASE. Prints a JSON object {case: exit code}.
 """

@@ -1,5 +1,5 @@
 """
-Script that starts trainings that wait for data forever, each in a fork, and sends each one a Ctrl-C.
+Script that starts training runs that wait for data forever, each in a fork, and sends each one a Ctrl-C.
 
 Arguments: names of cases. Prints a JSON object {case: {"seconds": time from the Ctrl-C to the end, "output": text}}.
 """

@@ -1,5 +1,5 @@
 """
-Script that starts trainings, each in a fork, sends each one a signal, and starts it again until it has finished.
+Script that starts training runs, each in a fork, sends each one a signal, and starts it again until it has finished.
 
 Arguments: an empty directory, and names of cases. Prints a JSON object {case: {"codes": exit codes of the processes, negative for
 a signal, "seconds": time from the signal to the end, "output": text of all processes, "rows": stats.json without times,

@@ -39,7 +39,7 @@ def train(engine, size, directory):
 
 
 class RanksThatTrain:
-    """Tests of ranks that do not fail. The fixture `trained` of the test file provides trainings with 2 and 3 ranks."""
+    """Tests of ranks that do not fail. The fixture `trained` of the test file provides training runs with 2 and 3 ranks."""
 
     ENGINE = ""
 

@@ -1,4 +1,4 @@
-"""Directories of trainings, made without training, and the reader of a page."""
+"""Directories of training runs, made without training, and the reader of a page."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def write_training(
     Args:
         directory: created if it is missing.
         scalars: `{name: values}`; None writes a cost, a validation error and a learning rate for 4 epochs.
-        manifest: changes of `MANIFEST`; a part that is None is left out.
+        manifest: changes of `MANIFEST`; a part that is None is omitted.
         notes: dicts for `notes.jsonl`.
         log: the text of `log.log`.
         images: (tag, step, uint8 [H, W, C]) for an event file.
@@ -114,7 +114,7 @@ def gray(value, size=8):
 
 
 def page_of(*directories, comparison=None):
-    """Return the parsed report of trainings."""
+    """Return the parsed report of training runs."""
     return Page(make_page([read_training(str(one)) for one in directories], comparison))
 
 

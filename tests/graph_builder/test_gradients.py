@@ -60,7 +60,7 @@ def test_inference_tower():
 
 
 def test_no_gradient_is_left_out():
-    """Variables that the cost does not depend on are left out."""
+    """Variables that the cost does not depend on are omitted."""
 
     def partly(x):
         tf.get_variable("unused", initializer=0.0)

@@ -89,7 +89,7 @@ class TestPosition:
         assert expected[17:] == read(begin(Shuffled(), state), 13)
 
     def test_without_time_there_is_no_snapshot(self):
-        """Within a second no further snapshot is taken, and the datapoints in between are made again."""
+        """Within a second no further snapshot is taken, and the datapoints in between are replayed."""
         tickets = begin(Shuffled())
         read(tickets, 30)
 

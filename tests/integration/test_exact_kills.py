@@ -46,7 +46,7 @@ FORCED = [
     at("last", "trigger_step", 8),  # no checkpoint is saved yet, and again:
     {"made": 60},
     {**at("last", "trigger_step", 19), "snapshot_seconds": 1000},
-    {"made": 4},  # while the first datapoints are made again, twice before the next checkpoint
+    {"made": 4},  # while the first datapoints are replayed, twice before the next checkpoint
     {"made": 7},
     {"file_change": 9},
     at("middle", "trigger_step", 20),
@@ -62,7 +62,7 @@ FORCED = [
 
 @each_case(pytest.mark.proof)
 def test_kills_at_places(of, case):
-    """SIGKILL in callbacks around the ModelSaver, inside a save, and while datapoints are made again, does not change the result."""
+    """SIGKILL in callbacks around the ModelSaver, inside a save, and while datapoints are replayed, does not change the result."""
     training = of(case)
     directory = training.new_directory()
     for told in FORCED:

@@ -1,4 +1,4 @@
-"""Inexact trainings are found: by the report before the first step, or by the witness, when other datapoints come after a resume."""
+"""Inexact training runs are found: by the report before the first step, or by the witness, when other datapoints come after a resume."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def wall_clock(directory):
 )
 def test_other_data_is_found(tmp_path, log_lines, wrong, monkeypatch):
     """If other datapoints come after a resume, a warning names the stage to suspect; it is an error with "require"."""
-    # After a later snapshot, used datapoints are made again and differ first, which the next test examines.
+    # After a later snapshot, used datapoints are replayed and differ first, which the next test examines.
     monkeypatch.setattr("tensorpack_lite.input_source.exact.tickets._SNAPSHOT_SECONDS", 1e9)
 
     def data():
@@ -176,7 +176,7 @@ def test_other_data_is_found_without_reading_ahead(tmp_path, log_lines, wrong):
 
 @pytest.mark.slow
 def test_the_same_data_is_accepted(tmp_path, log_lines):
-    """Datapoints that were made again and are equal give no warning."""
+    """Datapoints that were replayed and are equal give no warning."""
     for max_epoch in (1, 2, 3):
         train(tmp_path, lambda: FeedInput(Lister(lambda: range(60))), "require", max_epoch)
     assert not [line for line in log_lines if "made again differ" in line]
@@ -279,7 +279,7 @@ def test_not_exact(tmp_path, log_lines, name):
 # Checkpoints without positions -----------------------------------------------------------------------------------------
 @pytest.mark.slow
 def test_a_checkpoint_without_positions(tmp_path, log_lines):
-    """A checkpoint that was saved without `exact` is resumed with a warning that the data begins anew; "require" refuses it."""
+    """A checkpoint that was saved without `exact` is resumed with a warning that the data starts from the beginning; "require" refuses it."""
 
     def data():
         return FeedInput(DataFromList(NUMBERS))

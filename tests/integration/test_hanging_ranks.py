@@ -1,4 +1,4 @@
-"""Two ranks of which one hangs: the chief's log says where each rank is. `fakes/hanging_ranks.py` has the trainings."""
+"""Two ranks of which one hangs: the chief's log says where each rank is. `fakes/hanging_ranks.py` has the training runs."""
 
 from __future__ import annotations
 

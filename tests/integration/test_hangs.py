@@ -1,4 +1,4 @@
-"""Trainings that hang: the log names the stage, the process and the datapoint. `fakes/hanging_script.py` has the trainings."""
+"""Training runs that hang: the log names the stage, the process and the datapoint. `fakes/hanging_script.py` has the training runs."""
 
 from __future__ import annotations
 

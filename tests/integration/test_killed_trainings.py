@@ -1,4 +1,4 @@
-"""Trainings that are killed, and two trainings that start in one directory, as real processes."""
+"""Training runs that are killed, and two training runs that start in one directory, as real processes."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ def num_towers(name):
 
 
 def assert_same(expected, actual, tolerance=1e-5):
-    """Compare the weights of two trainings, relative to the largest one of each variable."""
+    """Compare the weights of two training runs, relative to the largest one of each variable."""
     assert set(expected) <= set(actual)
     for name, values in expected.items():
         scale = np.abs(values).max() + 1e-3

@@ -87,7 +87,7 @@ def train(directory, source, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("source", INPUTS)
 def test_same_seed_same_weights(tmp_path, source):
-    """Two trainings with one seed have equal weights, and another seed has different ones."""
+    """Two training runs with one seed have equal weights, and another seed has different ones."""
     first, again, other = [
         train(str(tmp_path / name), source, seed) for name, seed in [("first", 1), ("again", 1), ("other", 2)]
     ]

@@ -1,4 +1,4 @@
-"""Trainings that a scheduler ends by SIGTERM or SIGUSR1, and that resume: real processes of `fakes/preempted_script.py`."""
+"""Training runs that a scheduler ends by SIGTERM or SIGUSR1, and that resume: real processes of `fakes/preempted_script.py`."""
 
 from __future__ import annotations
 

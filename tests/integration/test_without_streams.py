@@ -105,7 +105,7 @@ def test_a_command(tmp_path, command, code):
 
 
 def test_the_log_without_stdout(monkeypatch):
-    """Log lines are left out if `sys.stdout` is None, without an error for each of them."""
+    """Log lines are omitted if `sys.stdout` is None, without an error for each of them."""
     handler = log_lines.StdoutHandler()
     record = logging.LogRecord("x", 40, "file.py", 1, "text", (), None)
     assert handler.filter(record)

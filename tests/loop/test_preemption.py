@@ -1,4 +1,4 @@
-"""loop/signals/preemption.py: the handlers of SIGTERM and SIGUSR1. Trainings are in tests/integration/test_preempted.py."""
+"""loop/signals/preemption.py: the handlers of SIGTERM and SIGUSR1. Training runs are in tests/integration/test_preempted.py."""
 
 from __future__ import annotations
 

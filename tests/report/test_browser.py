@@ -41,7 +41,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
-    """The report of two trainings; the first has an image, samples, notes and long names."""
+    """The report of two training runs; the first has an image, samples, notes and long names."""
     directory = tmp_path_factory.mktemp("report")
     scalars = {"cost": [100.0, 2.0, 1.0, 0.5], "val_cost": [4.0, 2.0, 1.5, 1.0], LONG: [1.0, -1.0]}
     notes = [{"kind": "lint", "text": LONG * 3, "place": LONG}]

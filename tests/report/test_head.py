@@ -77,7 +77,7 @@ class TestHead:
         assert f"in 2 minutes 5 seconds.{best} Directory" in re.sub(r"\s+", " ", page.text)
 
     def test_errors_first(self, tmp_path):
-        """The errors of several trainings come before the other remarks; a training that has diverged has no best values."""
+        """The errors of several training runs come before the other remarks; a training that has diverged has no best values."""
         speed = {"kind": "speed", "text": "the graph limits."}
         good = write_training(tmp_path / "good", notes=[speed])
         bad = write_training(tmp_path / "bad", {"cost": [float("nan")] * 2, "val_error": [0.5, 0.5]})
@@ -115,7 +115,7 @@ class TestHead:
         assert "diverged" not in page.text
 
     def test_several(self, tmp_path):
-        """With several trainings, each has its sentence and a row, and the best value of all is in bold type."""
+        """With several training runs, each has its sentence and a row, and the best value of all is in bold type."""
         one = write_training(tmp_path / "one")
         other = write_training(tmp_path / "other", {"cost": [3.0, 0.25], "val_error": [0.5, 0.3]})
         page = page_of(one, other)

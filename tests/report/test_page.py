@@ -263,7 +263,7 @@ class TestSchedules:
         check_safe(page)
 
     def test_several(self, tmp_path):
-        """Of several trainings, those with a plan are drawn in one plot."""
+        """Of several training runs, those with a plan are drawn in one plot."""
         plans = [{"planned values": PLAN}, {"planned values": PLAN}, {}]
         page = page_of(*(write_training(tmp_path / str(n), manifest=one) for n, one in enumerate(plans)))
         labels = [curve["label"] for curve in page.data["charts"][-1]["curves"]]
@@ -285,7 +285,7 @@ class TestSchedules:
         ],
     )
     def test_damaged(self, tmp_path, damage):
-        """Damaged planned values are left out; those of a hyper-parameter are a remark."""
+        """Damaged planned values are skipped; those of a hyper-parameter are a remark."""
         page = page_of(write_training(tmp_path, manifest={"planned values": damage}))
         assert ("manifest.json: planned learning_rate: " in page.text) == (damage != {"known": 3})
         check_safe(page)
@@ -300,7 +300,7 @@ class TestSize:
         assert 5_000_000 > len(make_page([read_training(write_training(tmp_path, scalars))]).encode())
 
     def test_large_images(self, tmp_path, monkeypatch):
-        """Images that do not fit are left out, with their number; the newest of each tag stays."""
+        """Images that do not fit are omitted, with their number; the newest of each tag stays."""
         monkeypatch.setattr(module, "MAX_BYTES", 1_000_000)
         noise = np.random.RandomState(1).randint(0, 255, [100, 100, 3]).astype(np.uint8)
         images = [(f"noise{n}", step, noise) for n in range(3) for step in range(4, 41, 4)]
@@ -310,7 +310,7 @@ class TestSize:
         assert "more left out to keep the file small" in page.text
 
     def test_no_room(self, tmp_path, monkeypatch):
-        """If there is no room for any image, all are left out."""
+        """If there is no room for any image, all are omitted."""
         monkeypatch.setattr(module, "MAX_BYTES", 100)
         page = page_of(write_training(tmp_path, images=[("digit", 10, gray(1))]))
         assert [] == page.all("img")

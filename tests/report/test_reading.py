@@ -140,7 +140,7 @@ class TestDamage:
         assert training.problems[0].endswith("The 3 rows before the damage are shown.")
 
     def test_not_numbers(self, directory):
-        """Values that are not numbers are left out, and named."""
+        """Values that are not numbers are skipped, and named."""
         rows = [
             {"cost": 1.0, "note": "a", "global_step": 1},
             {"cost": "high", "global_step": 2},
@@ -194,7 +194,7 @@ class TestEvents:
         assert 5 < len(images["a"]) < 10
 
     def test_damaged_image(self, tmp_path):
-        """An image whose checksum is wrong is left out, and named."""
+        """An image whose checksum is wrong is skipped, and named."""
         directory = write_training(tmp_path, images=[("good", 10, gray(1)), ("bad", 20, gray(99))])
         path = os.path.join(directory, "events.out.tfevents.1.box")
         with open(path, "rb") as file:

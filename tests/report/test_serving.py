@@ -84,7 +84,7 @@ def test_only_loopback(served):
 
 
 def test_the_end_of_a_training():
-    """A page that will not change has no Refresh header. An old page is made again."""
+    """A page that will not change has no Refresh header. An old page is rendered again."""
     pages = iter([("one", True), ("two", False)])
     with ReportServer(lambda: next(pages), seconds=-1) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -50,7 +50,7 @@ class TestDescribe:
         assert "CPU:0" in text
 
     def test_unknown_shape(self, capsys):
-        """A variable without a static shape has no size, so the totals of elements and bytes are left out."""
+        """A variable without a static shape has no size, so the totals of elements and bytes are omitted."""
         tf.Variable(
             tf.placeholder(tf.float32, None), validate_shape=False, use_resource=True, name="shapeless"
         )

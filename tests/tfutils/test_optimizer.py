@@ -294,7 +294,7 @@ class TestAccumGradOptimizer:
             assert -3.0 == other.run(x)
 
     def test_none_gradients(self, sess):
-        """Pairs without a gradient are left out, and a ValueError is raised if none has one."""
+        """Pairs without a gradient are omitted, and a ValueError is raised if none has one."""
         x, y = tf.get_variable("x", initializer=0.0), tf.get_variable("y", initializer=0.0)
         op = AccumGradOptimizer(SGD(1.0), 1).minimize(x * 1.0)
         assert [-1.0] == trajectory(sess, op, x, 1)

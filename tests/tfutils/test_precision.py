@@ -159,7 +159,7 @@ class TestScaleLoss:
         assert opt is scale_loss(opt)
 
     def test_accumulation(self, sess):
-        """Gradients are accumulated unscaled, and an infinite one is left out."""
+        """Gradients are accumulated unscaled, and an infinite one is skipped."""
         opt = scale_loss(optimizer.AccumGradOptimizer(sgd(), 2))
         x = tf.get_variable("x", initializer=0.0)
         factor = tf.placeholder(tf.float32, [])

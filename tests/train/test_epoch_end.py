@@ -32,7 +32,7 @@ class Killed(BaseException):
 
 
 class Validate(Callback):
-    """Notes all of its calls in a list that trainings share, and reports a statistic."""
+    """Notes all of its calls in a list that training runs share, and reports a statistic."""
 
     def __init__(self, calls, kill_in=None):
         self._calls, self._kill_in = calls, kill_in

@@ -1,4 +1,4 @@
-"""Exact resume of several ranks, with real processes: killed and preempted trainings equal an uninterrupted one."""
+"""Exact resume of several ranks, with real processes: killed and preempted training runs equal an uninterrupted one."""
 
 from __future__ import annotations
 

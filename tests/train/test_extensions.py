@@ -151,7 +151,7 @@ def _nothing():
 
 
 class Counts(Extension):
-    """Counts the trainings of one task, over all resumptions."""
+    """Counts the training runs of one task, over all resumptions."""
 
     count = 0
 

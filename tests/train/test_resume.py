@@ -1,4 +1,4 @@
-"""train/resume.py: the place of a training in its checkpoint, and trainings that resume there."""
+"""train/resume.py: the place of a training in its checkpoint, and training runs that resume there."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ class TestStartedAgain:
         assert before == rows()
 
     def test_in_a_directory_that_was_moved(self, tmp_path):
-        """The directory may be moved between two trainings."""
+        """The directory may be moved between two training runs."""
         start_over(tmp_path, "here")
         train(kill=lambda note: note == ("first", "step", 3, 1, 10))
         logger.reset()

@@ -1,4 +1,4 @@
-"""Callbacks that hold something between two calls: their trainings end at every possible point, resume, and have the same effects."""
+"""Callbacks that hold something between two calls: their training runs end at every possible point, resume, and have the same effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact trainings that are ended in other ways than by a kill, and that are started again with changes."""
+"""Exact training runs that are ended in other ways than by a kill, and that are started again with changes."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class KillAt(Callback):
 
 
 class Rows(RowMonitor):
-    """A user's monitor of rows; the list is shared by trainings."""
+    """A user's monitor of rows; the list is shared by training runs."""
 
     def __init__(self, rows):
         super().__init__()
@@ -224,7 +224,7 @@ class TestEventFiles:
     def test_the_list_has_changed(self, log_dir):
         """Events keep their steps."""
         train([Measure(), ModelSaver(), KillAt(epoch=2)], monitors=[TFEventWriter()])
-        other_names = TFEventWriter(split_files=True)  # both trainings may start in the same second
+        other_names = TFEventWriter(split_files=True)  # both training runs may start in the same second
         train([Measure(), EstimatedTimeLeft(), ModelSaver()], monitors=[other_names])
         assert [(3, 3.0), (6, 6.0), (9, 9.0)] == self.events(log_dir)
 

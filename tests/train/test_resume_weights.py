@@ -1,4 +1,4 @@
-"""Trainings that resume from checkpoints with the weights only."""
+"""Training runs that resume from checkpoints with the weights only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests for `utils.brief_traceback`: frames of the libraries are left out, those of the user are kept."""
+"""Tests for `utils.brief_traceback`: frames of the libraries are omitted, those of the user are kept."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class TestShortenStacks:
 
     @pytest.mark.parametrize("source", ["", SOURCE], ids=["TF 2", "TF 1.15"])
     def test_lines(self, source):
-        """Lines of TensorFlow's frames are left out, with their source; all others stay."""
+        """Lines of TensorFlow's frames are omitted, with their source; all others stay."""
         text = f"indices[0]\n{self.USER}{source}{self.LIBRARY}{source}Node: 'x'\n{self.LIBRARY}{source}"
         assert f"indices[0]\n{self.USER}{source}Node: 'x'\n" == shorten_stacks(text)
 

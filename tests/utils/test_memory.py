@@ -60,7 +60,7 @@ def test_shortage(monkeypatch, tmp_path):
 
 
 def test_unshared_memory():
-    """A process counts at least the bytes that it has written to; processes that have ended are left out."""
+    """A process counts at least the bytes that it has written to; processes that have ended are omitted."""
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     written = b"1" * 50_000_000

@@ -36,7 +36,7 @@ class TestEndsBriefly:
         assert before is sys.excepthook
 
     def test_an_error(self, shown, capsys):
-        """The hook of before gets the error with the short traceback, after a line about the frames that are left out."""
+        """The hook of before gets the error with the short traceback, after a line about the frames that are omitted."""
         with pytest.raises(ValueError, match="Expecting") as caught, EndsBriefly():
             json.loads("{")
         call_hook(caught.value)

@@ -53,7 +53,7 @@ class Recording(Observer):
 
     Args:
         flow: the stage.
-        state: what `state()` returned for it earlier; None begins anew.
+        state: what `state()` returned for it earlier; None: from the beginning.
         where: the stages above it, for error messages.
 
     Attributes:
@@ -217,7 +217,7 @@ class Recording(Observer):
             return  # or the whole pipeline was deleted
         if flow._can_seek():
             flow._leave()
-        else:  # the datapoints of the pass have changed the stage, so they are made again
+        else:  # the datapoints of the pass have changed the stage, so they are replayed
             self._continue(unobserved_pass(flow))
         self._restored = None
 

@@ -113,7 +113,7 @@ class Tape(ProxyDataFlow):
         self._drop_snapshots()
 
     def _drop_snapshots(self) -> None:
-        """Drop the snapshots before the newest one from which all held datapoints can be made again."""
+        """Drop the snapshots before the newest one from which all held datapoints can be replayed."""
         held = self._sorted()
         num_saved = num_bytes = 0
         while num_saved < len(held) and held[num_saved][0] < self.number - self._long:

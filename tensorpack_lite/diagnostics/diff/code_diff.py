@@ -22,7 +22,7 @@ def compare_code(
 
     Args:
         one, other: the parts.
-        directories: the log directories of the trainings.
+        directories: the log directories of the training runs.
 
     Returns:
         The lines of the differences; the cause in a few words, if it is a single line; and a note if the code is the same

@@ -104,7 +104,7 @@ def no_checkpoint_to_resume(training: ExaminedTraining) -> Iterator[Remark]:
     """
     G22: a training with `AutoResumeTrainConfig` has no ModelSaver.
 
-    Why: nothing saves a checkpoint, so the next start begins anew.
+    Why: nothing saves a checkpoint, so the next run starts from the beginning.
 
     Silent if a callback of the user, or one that runs functions or hooks of the user, may save one.
 

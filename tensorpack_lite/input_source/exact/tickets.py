@@ -45,7 +45,7 @@ class Tickets(Stream):
     Args:
         who: the input, for messages.
         flow: the DataFlow; `reset` resets it.
-        saved: what `state` returned before; None begins anew.
+        saved: what `state` returned before; None: from the beginning.
         is_strict: whether a datapoint that differs from its witness is an error.
         num_ahead: the maximum number of datapoints that are read ahead of training.
 
@@ -84,7 +84,7 @@ class Tickets(Stream):
         return max(self._last, self.start)
 
     def reset(self) -> None:
-        """Reset the DataFlow; it continues at the saved state, or begins anew if it has no position."""
+        """Reset the DataFlow; it continues at the saved state, or starts from the beginning if it has no position."""
         self.flow.set_state(self._saved_flow)
         self.flow.reset_state()
         if any(report.level == "none" for report in self.flow.resume_report()):
@@ -232,7 +232,7 @@ class Elements:
 
     Args:
         who: the input, for the log.
-        saved: what `state` returned before; None begins anew.
+        saved: what `state` returned before; None: from the beginning.
 
     Attributes:
         start: the number of elements to pass over.

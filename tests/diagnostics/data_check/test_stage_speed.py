@@ -140,7 +140,7 @@ class TestNames:
         assert "MultiThreadMapData(wait_1ms)" == stage_name(MultiThreadMapData(source(), 1, wait_1ms))
 
     def test_walk_stops_at_runners(self):
-        """The stages inside a runner are left out, because they do not run in this process."""
+        """The stages inside a runner are omitted, because they do not run in this process."""
         flow = BatchData(MultiThreadRunner(lambda: MapData(source(), wait_1ms), 5, 2), 2)
         assert ["BatchData", "MultiThreadRunner"] == [type(stage).__name__ for stage in walk(flow)]
         assert [0, 2] == [num_workers(stage) for stage in walk(flow)]
@@ -155,7 +155,7 @@ def test_stages_that_refer_to_each_other():
 
 
 def test_names_of_stages_with_unusual_functions():
-    """The name of a stage calls nothing of its function. A function without a name, such as an object, is left out."""
+    """The name of a stage calls nothing of its function. A function without a name, such as an object, is omitted."""
 
     class Endless:
         def __getattr__(self, name):

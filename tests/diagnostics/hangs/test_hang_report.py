@@ -1,4 +1,4 @@
-"""diagnostics/hangs/hang_report.py without a hang. Trainings that hang are in tests/integration/test_hangs.py."""
+"""diagnostics/hangs/hang_report.py without a hang. Training runs that hang are in tests/integration/test_hangs.py."""
 
 from __future__ import annotations
 

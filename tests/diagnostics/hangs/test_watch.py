@@ -1,4 +1,4 @@
-"""diagnostics/hangs/watch.py within this process. Trainings that hang are in tests/integration/test_hangs.py."""
+"""diagnostics/hangs/watch.py within this process. Training runs that hang are in tests/integration/test_hangs.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of lint about callbacks: schedules without effect, the order of savers, and trainings without any."""
+"""Rules of lint about callbacks: schedules without effect, the order of savers, and training runs without any."""
 
 from __future__ import annotations
 

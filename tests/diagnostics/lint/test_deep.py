@@ -188,7 +188,7 @@ def test_a_variable_that_does_not_change(log_lines):
 
 @pytest.mark.slow
 def test_settings(log_lines):
-    """The rule can be left out. Without a batch that Python has read, one line in the log explains it."""
+    """The rule can be ignored. Without a batch that Python has read, one line in the log explains it."""
     train(ignores_pixels, lint_ignore=["T02"])
     assert [] == remarks(log_lines)
     tensors = TensorInput(lambda: [tf.zeros([4, 8, 8, 3]), tf.zeros([4], tf.int32)], 10)

@@ -247,7 +247,7 @@ class TestData:
         assert "D04 image: 250 of the first 500 samples of the pass are copies of earlier ones." in line
 
     def test_ignored(self, log_lines):
-        """Rules about data can be left out."""
+        """Rules about data can be ignored."""
         assert (3, None) == train(data=FeedInput(images(scale=np.inf)), lint_ignore=["D02"])
         assert [] == remarks(log_lines)
 

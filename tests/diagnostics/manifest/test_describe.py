@@ -285,7 +285,7 @@ def test_the_limits_hold_for_all_values_together():
 
 
 def test_the_time_is_over():
-    """Values that are reached when the time is over are left out, in all calls together. A digest then says nothing."""
+    """Values that are reached when the time is over are omitted, in all calls together. A digest then says nothing."""
     clock = itertools.count().__next__
     describer = Describer(seconds=3, clock=clock)
     assert [[], [], "...", "..."] == describer.describe([[], [], [], []])
@@ -324,7 +324,7 @@ def test_an_array_in_a_file(tmp_path):
 
 
 def test_the_length_of_a_users_class():
-    """The length of a DataFlow is left out if it asks an object of the user."""
+    """The length of a DataFlow is omitted if it asks an object of the user."""
     inner = DataFromList(UsersList(), shuffle=False)
     assert "length" not in describe(MapData(inner, len))
     assert 50 == describe(DataFromList(list(range(50))))["length"]

@@ -1,4 +1,4 @@
-"""ManifestWriter: the content of `manifest.json`, how trainings end, and resumptions."""
+"""ManifestWriter: the content of `manifest.json`, how training runs end, and resumptions."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ class TestEnds:
 
 class TestFailures:
     def test_a_part_that_fails(self, log_dir, monkeypatch):
-        """A part that fails is left out with its reason, and training continues."""
+        """A part that fails is omitted with its reason, and training continues."""
         monkeypatch.setattr(module, "describe_graph", mock.Mock(side_effect=KeyError("no graph")))
         monkeypatch.setitem(
             module._PARTS_OF_THE_PROCESS, "machine", mock.Mock(side_effect=OSError("no machine"))

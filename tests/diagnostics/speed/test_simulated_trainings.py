@@ -1,4 +1,4 @@
-"""Tests of verdicts on simulated trainings whose threads wait for a core, as on a busy machine."""
+"""Tests of verdicts on simulated training runs whose threads wait for a core, as on a busy machine."""
 
 from __future__ import annotations
 

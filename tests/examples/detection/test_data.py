@@ -208,7 +208,7 @@ class TestEvaluation:
         assert {0.0} == set(load("evaluate").average_precision(split, [], masks=True).values())
 
     def test_detections_in_the_original_image(self, load, config):
-        """Boxes and masks are scaled from the resized image to the original one; padding is left out."""
+        """Boxes and masks are scaled from the resized image to the original one; padding is omitted."""
         config = config._replace(short_edge=(64, 64))
 
         def predictor(image):
