@@ -1,4 +1,4 @@
-"""cli/where.py: errors. Those that run are in tests/integration/test_hangs.py."""
+"""cli/where.py: errors. For training that runs, see tests/integration/test_hangs.py."""
 
 from __future__ import annotations
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +86,24 @@ class TestTable:
         assert len(modules) > 5
         assert None not in modules.values()
         assert "tensorpack_lite.tfutils.sessinit" == modules["utils.sessinit"].name
+
+    def test_old_modules_under_run(self, tmp_path):
+        """The statement `import` gives the table's module, also if the library has loaded another one of that name (`train.trainer`)."""
+        targets = {name: old.target for name, old in OLD_MODULES.items() if old.target}
+        script = tmp_path / "script.py"
+        script.write_text(
+            "import importlib, json, tensorpack\n"
+            f"found = {{name: importlib.import_module('tensorpack.' + name).__name__ for name in {list(targets)}}}\n"
+            "print(json.dumps(found))\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-m", "tensorpack_lite", "run", str(script)],
+            env=dict(os.environ, PYTHONPATH=str(Path(tensorpack_lite.__file__).parents[1])),
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+        found = json.loads(done.stdout.decode().splitlines()[-1])
+        assert {name: f"tensorpack_lite.{target}" for name, target in targets.items()} == found
 
     @pytest.mark.parametrize("name", ["RL.envbase", "RL.unheard_of", "utils.rect"])
     def test_modules_without_target(self, name):

@@ -47,7 +47,7 @@ class HasPosition:
         The next pass then yields what came after the saved position; later passes are whole.
 
         Args:
-            state: what `get_state` returned, in this process or another one. None: from the beginning.
+            state: what `get_state` returned, in this process or another one; None to start from the beginning.
         """
         self._state_to_restore = (state,)
 

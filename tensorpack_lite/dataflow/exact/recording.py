@@ -53,7 +53,7 @@ class Recording(Observer):
 
     Args:
         flow: the stage.
-        state: what `state()` returned for it earlier; None: from the beginning.
+        state: what `state()` returned for it earlier; None to start from the beginning.
         where: the stages above it, for error messages.
 
     Attributes:

@@ -41,7 +41,7 @@ def begin_at(ds: DataFlow, state: State | None) -> RepeatedData:
 
     Args:
         ds: the DataFlow.
-        state: that of a `Position`; None: from the beginning.
+        state: that of a `Position`; None to start from the beginning.
 
     Returns:
         The DataFlow, repeated without end.
@@ -90,7 +90,7 @@ def states_to_restore(who: str, num_worker: int, saved: State | None) -> list[Wo
     Args:
         who: the runner, for the error message.
         num_worker: number of workers.
-        saved: what `WorkersInTurn.state` returned; None: from the beginning.
+        saved: what `WorkersInTurn.state` returned; None to start from the beginning.
 
     Raises:
         ValueError: the number of workers was another one. Each worker has its own position and random stream.
@@ -140,7 +140,7 @@ class WorkersInTurn:
     Args:
         num_worker: number of workers, which send what `run_and_report` yields.
         receive: waits for the next message of a worker, and returns its content.
-        saved: what `state` returned; None: from the beginning.
+        saved: what `state` returned; None to start from the beginning.
     """
 
     def __init__(self, num_worker: int, receive: Callable[[int], list[Any]], saved: State | None) -> None:

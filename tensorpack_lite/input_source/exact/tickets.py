@@ -45,7 +45,7 @@ class Tickets(Stream):
     Args:
         who: the input, for messages.
         flow: the DataFlow; `reset` resets it.
-        saved: what `state` returned before; None: from the beginning.
+        saved: what `state` returned before; None to start from the beginning.
         is_strict: whether a datapoint that differs from its witness is an error.
         num_ahead: the maximum number of datapoints that are read ahead of training.
 
@@ -232,7 +232,7 @@ class Elements:
 
     Args:
         who: the input, for the log.
-        saved: what `state` returned before; None: from the beginning.
+        saved: what `state` returned before; None to start from the beginning.
 
     Attributes:
         start: the number of elements to pass over.

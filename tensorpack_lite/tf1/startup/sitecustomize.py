@@ -169,7 +169,7 @@ class _TensorpackLoader:
     The import system creates an empty module, which this loader replaces in `sys.modules`. The import system also
     makes each module that it loads an attribute of its package, which would replace `tfutils.argscope`, a function, by
     the module of the same name. So this loader registers the loaded modules of a package under their old names:
-    an import of a registered module sets nothing.
+    an import of a registered module sets nothing. Names that meant another module in tensorpack are not registered.
     """
 
     def __init__(self, current: ModuleSpec) -> None:
@@ -179,10 +179,13 @@ class _TensorpackLoader:
         _plain_import(self._current.name)  # unlike importlib, it adds no frames to the traceback of an error
 
     def exec_module(self, module: ModuleType) -> None:
+        from tensorpack_lite.utils.old_names_table import OLD_MODULES
+
         current = sys.modules[module.__name__] = sys.modules[self._current.name]
         for name, loaded in list(sys.modules.items()):
-            if name.startswith(f"{current.__name__}."):
-                sys.modules.setdefault("tensorpack" + name[len("tensorpack_lite") :], loaded)
+            place = name.partition(".")[2]
+            if name.startswith(f"{current.__name__}.") and place not in OLD_MODULES:
+                sys.modules.setdefault(f"tensorpack.{place}", loaded)
 
     def get_code(self, name: str) -> CodeType:
         """Return the code that `-m tensorpack.x` runs."""

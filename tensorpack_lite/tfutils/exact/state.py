@@ -196,7 +196,7 @@ def begin_exact(mode: bool | str, saved: State | None, rank: int = 0) -> ExactRe
 
     Args:
         mode: True, or "require" to raise an error for whatever is not exact.
-        saved: what `ExactResume.state` returned, from a checkpoint; None: from the beginning.
+        saved: what `ExactResume.state` returned, from a checkpoint; None to start from the beginning.
         rank: the number of this process in a distributed training.
 
     Raises:

@@ -35,7 +35,7 @@ def begin_exact_resume(
     calls `train_with_defaults` calls it before it sets up inputs and builds the graph.
 
     Args:
-        session_init: the checkpoint, from an AutoResumeTrainConfig; None or a SessionInit without a state: from the beginning.
+        session_init: the checkpoint, from an AutoResumeTrainConfig; None, or one without a state, starts from the beginning.
         mode: True, or "require" to raise an error for whatever cannot be resumed exactly.
         trainer: the trainer; needed only if it trains in several processes.
 
