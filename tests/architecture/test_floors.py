@@ -111,6 +111,10 @@ INSIDE_A_FUNCTION = {
         "tensorpack_lite.utils.old_names",
     ): "it imports the library, which not every process uses",
     (
+        "tf1/startup/sitecustomize.py",
+        "tensorpack_lite.utils.old_names_table",
+    ): "likewise",
+    (
         "compat/__init__.py",
         "tensorpack_lite.compat.tf1_behavior",
     ): "only processes of `tensorpack-lite run` need it",
