@@ -13,7 +13,7 @@ The script has its own session.
 from __future__ import annotations
 
 import json
-import multiprocessing
+import multiprocessing.util
 import os
 import signal
 import threading
@@ -102,6 +102,21 @@ def press_after(seconds):
     thread.start()
 
 
+def in_each_start(flow):
+    """Press when each spawned process has begun to start, so before its Python can handle the signal."""
+    spawn = multiprocessing.util.spawnv_passfds
+
+    def spawn_and_press(*args):
+        pid = spawn(*args)
+        os.kill(pid, signal.SIGINT)
+        return pid
+
+    multiprocessing.util.spawnv_passfds = spawn_and_press
+    flow.reset_state()
+    press()
+    time.sleep(60)
+
+
 def in_reset_state(flow):
     press_after(0.01)
     flow.reset_state()
@@ -147,6 +162,7 @@ def started_in_a_thread(flow):
 
 
 MOMENTS = {
+    "each start": in_each_start,
     "reset_state": in_reset_state,
     "native code": in_native_code,
     "loop": in_a_loop,

@@ -128,7 +128,7 @@ def test_each_stage(press, stage, moment):
     assert (0, 1) == (left, output.count("Traceback")), output
 
 
-@pytest.mark.parametrize("moment", ["reset_state", "loop"])
+@pytest.mark.parametrize("moment", ["each start", "reset_state", "loop"])
 def test_spawned_workers(press, moment):
     """Spawned workers, which import the script first, end too, and print nothing."""
     output, left = press(moment=moment, method="spawn")

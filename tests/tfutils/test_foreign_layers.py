@@ -21,6 +21,9 @@ REFUSED = r"these variables belong to layers of Keras 3: .* Use the layers of te
 @pytest.fixture
 def make_keras(tmp_path, monkeypatch):
     """Function that imports a module `keras` of a given version, with a function that creates a variable."""
+    # The lazy modules of TensorFlow decide which Keras there is when an attribute is first read, for the whole process.
+    for module in (tensorflow.keras, tensorflow.losses, tf.keras, tf.layers, tf.nn.rnn_cell):
+        hasattr(module, "no such name")
 
     def make(version):
         source = f"import tensorflow\n__version__ = {version!r}\n\ndef add(tf, name): return tf.Variable(1.0, name=name)\n"

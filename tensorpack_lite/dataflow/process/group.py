@@ -175,7 +175,8 @@ class WorkerGroup:
         name = f"{setup.who}-{setup.number}"
         process = multiprocessing.Process(target=run_worker, args=(setup, there, task), name=name)
         if multiprocessing.get_start_method() != "fork":
-            resource_tracker.ensure_running()  # starting it unblocks signals
+            with delay_sigint():  # of its own: starting the tracker unblocks the signals
+                resource_tracker.ensure_running()
         self._processes.append(process)  # before it runs, so that it is ended in any case
         try:
             with delay_sigint():
