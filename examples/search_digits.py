@@ -1,5 +1,5 @@
 """
-A search for hyperparameters with Optuna: several trainings in one process or in several, bad ones ended early.
+A search for hyperparameters with Optuna: several training runs in one process or in several; bad ones are stopped early.
 
 Shows: a callback that reports to Optuna and prunes; a graph, a directory and a seed for each training.
 Expect: the best of 12 training runs has a validation error of about 0.02; a third of the training runs are pruned.
@@ -133,7 +133,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--trials", type=int, default=12, help="the number of trainings in this process")
+    parser.add_argument("--trials", type=int, default=12, help="the number of training runs in this process")
     parser.add_argument("--storage", help="URL of Optuna's database, shared by all processes of a search")
     parser.add_argument("--steps-per-epoch", type=int)
     parser.add_argument("--max-epoch", type=int, default=8)

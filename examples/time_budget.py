@@ -1,5 +1,5 @@
 """
-An extension: a number of seconds for all trainings in one directory together, however often they are resumed.
+An extension: a number of seconds for all training runs in one directory together, however often they are resumed.
 
 Shows: the moments of an Extension; a value that checkpoints keep for it; an extension that brings its own callback.
 Expect: run it twice with the same --log-dir. The second training continues with the seconds that the first one has left.
@@ -88,9 +88,7 @@ if __name__ == "__main__":
     )
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--steps-per-epoch", type=int, default=100)
-    parser.add_argument(
-        "--max-epoch", type=int, default=3, help="the number of epochs of each of the trainings"
-    )
+    parser.add_argument("--max-epoch", type=int, default=3, help="the number of epochs of each training run")
     parser.add_argument("--log-dir", default="train_log/time_budget")
     args = parser.parse_args()
 

@@ -126,7 +126,7 @@ def _add_training_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the commands about training runs, which read what they wrote to their directories."""
     command = add(
         "plot",
-        "Plot the scalars of one or several trainings. Training and validation curves of a statistic share a plot.",
+        "Plot the scalars of one or several training runs. Training and validation curves of a statistic share a plot.",
     )
     command.add_argument(
         "paths", nargs="+", metavar="path", help="a stats.json, or the directory that has it"
@@ -139,12 +139,14 @@ def _add_training_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
 
     command = add(
         "report",
-        "Write one HTML file with the curves, images, notes, settings and log of one or several trainings.",
+        "Write one HTML file with the curves, images, notes, settings and log of one or several training runs.",
         "Example: report train_log/a train_log/b -o report.html",
     )
     command.add_argument("paths", nargs="+", metavar="directory", help="directory of a training")
     command.add_argument(
-        "-o", "--output", help="the file (default: report.html in the directory; of several trainings, here)"
+        "-o",
+        "--output",
+        help="the file (default: report.html in the directory; of several training runs, here)",
     )
     command.add_argument(
         "--serve",
@@ -155,7 +157,7 @@ def _add_training_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
 
     command = add(
         "diff",
-        "Compare two trainings: code, data, graph, settings and curves. The exit code is 1 if more than the machine and "
+        "Compare two training runs: code, data, graph, settings and curves. The exit code is 1 if more than the machine and "
         "the time differ.",
         "Example: diff train_log/a train_log/b",
     )
@@ -315,7 +317,7 @@ def _add_script_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
         nargs="?",
         const=1,
         default=0,
-        help="let the script count N GPUs (1 if N is left out; write --pretend-gpu=2), and compute on the CPU",
+        help="let the script count N GPUs (1 without N; write --pretend-gpu=2), and compute on the CPU",
     )
     command.add_argument(
         "--tf1-packages",

@@ -60,6 +60,6 @@ def _compare(paths: list[str]) -> Comparison | None:
     try:
         verdict, sections = compare_runs(first, second)
     except (OSError, DamagedFileError) as error:
-        return Comparison(f"The trainings cannot be compared: {error}", [])
+        return Comparison(f"The training runs cannot be compared: {error}", [])
     shown = [(one.title, one.state, one.differences) for one in sections]
     return Comparison(f"A is {first}, B is {second}. {verdict}", shown)

@@ -1,5 +1,5 @@
 """
-Diagnostics: everything that explains a training, and that it does without.
+Diagnostics: everything that explains a training run. Training also works without it.
 
 **In:** a training, whose objects these packages examine; or the files that it has written.
 **Out:** sentences, in the log, in reports of hangs, in the manifest, and in the output of commands.

@@ -146,6 +146,6 @@ def _wrong_return(
 ) -> TypeError:
     if got is None:
         advice = f"End {method}() with `return`."
-    elif isinstance(got, type):  # whose description has the cure
+    elif isinstance(got, type):  # whose description explains what to write
         advice = ""
     return type_error(f"{type(model).__name__}.{method}() returned the wrong type", expected, got, advice)

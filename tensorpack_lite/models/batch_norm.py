@@ -357,7 +357,7 @@ def _update_average(average: tf.Variable, value: tf.Tensor, momentum: float | tf
     share = 1 - momentum
     with tf.name_scope("AssignMovingAvg"):
         difference = shared_read(average) - value
-        if may_overflow():  # a step that the loss scale skips must not make the average NaN for ever
+        if may_overflow():  # a step that the loss scale skips must not make the average NaN permanently
             difference = tf.where(tf.is_finite(value), difference, tf.zeros_like(difference))
         if not isinstance(share, tf.Tensor):
             share = shared_constant(share, value.dtype)

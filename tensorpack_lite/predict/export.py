@@ -29,7 +29,7 @@ class ModelExporter:
 
     Each export builds the model in inference mode, in a tower without a name, and loads its variables. It is written to a
     temporary path, imported again, and compared with the model on an input of its shape, in which unknown dimensions are 1. If
-    the model does not run on such an input, the log says so, as it does for random outputs, for a model
+    the model does not run on such an input, the log mentions it, as it does for random outputs, for a model
     that needs more than a minute, and for a frozen graph with tables.
 
     Args:

@@ -41,7 +41,7 @@ def draw_curves(trainings: List[Training]) -> Tuple[Html, Dict[str, Any]]:
     if not cards:
         return element("p", "No scalars were written.", class_="empty"), data
     left_out = len(plots) - len(cards)
-    remark = element("p", f"{left_out} more plots are left out.") if left_out > 0 else None
+    remark = element("p", f"{left_out} more plots are not shown.") if left_out > 0 else None
     return element("div", _controls(trainings), element("div", *cards, class_="cards"), remark), data
 
 

@@ -196,7 +196,7 @@ def find_name(graph: tf.Graph, name: str) -> tf.Tensor | tf.Operation:
 
     Raises:
         KeyError: the name is not in the graph. The message lists the three most similar names and, if none is a likely
-            spelling, says how to name a tensor.
+            spelling, explains how to name a tensor.
     """
     try:
         return graph.as_graph_element(name)

@@ -16,7 +16,7 @@ def find_nodes(ops: Sequence[tf.Operation], is_wanted: _IsWanted) -> Iterator[tu
 
     Args:
         ops: what the run executes; see `operations_needed`.
-        is_wanted: called with the `OpDef` of each type; returns whether its operations are wanted.
+        is_wanted: called with the `OpDef` of each type; returns whether to yield its operations.
 
     Yields:
         The name and the `NodeDef` of an operation. One in a function, e.g. in the body of a loop of TensorFlow 2, has the
@@ -39,7 +39,7 @@ class _Search:
         self._relevant: dict[str, bool] = {}
 
     def is_relevant(self, kind: str) -> bool:
-        """Return whether operations of a type are wanted or call functions."""
+        """Return whether operations of a type match or call functions."""
         if kind not in self._relevant:
             definition = op_definition(self._graph, kind)
             calls = kind in self._functions or any(
@@ -50,7 +50,7 @@ class _Search:
         return self._relevant[kind]
 
     def find(self, nodes: Iterable[Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-        """Yield the wanted ones among nodes, and among those in the functions that the nodes call."""
+        """Yield the matching nodes, and those in the functions that the nodes call."""
         for node in nodes:
             if not self.is_relevant(node.op):
                 continue

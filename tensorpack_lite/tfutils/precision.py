@@ -185,7 +185,7 @@ def multiply(product: Callable[..., tf.Tensor], *factors: tf.Tensor) -> tf.Tenso
 
 
 def may_overflow() -> bool:
-    """Return whether the layers compute in float16, so that a value that is not finite is no reason to end a training."""
+    """Return whether the layers compute in float16, so that training continues after a value that is not finite."""
     return _current.dtype == tf.float16
 
 

@@ -19,7 +19,7 @@ def refuse_arguments(who: str, given: Sequence[object]) -> None:
         given: the arguments, or their names.
 
     Raises:
-        TypeError: there are arguments. The message says how to train with a TrainConfig.
+        TypeError: there are arguments. The message explains how to train with a TrainConfig.
     """
     if given:
         raise TypeError(
@@ -30,7 +30,7 @@ def refuse_arguments(who: str, given: Sequence[object]) -> None:
 
 def refuse_config(train: Func) -> Func:
     """
-    Decorator for `Trainer.train`: a call with a TrainConfig raises an error that says how to train with one.
+    Decorator for `Trainer.train`: a call with a TrainConfig raises an error that explains how to train with one.
 
     Raises:
         TypeError: in a call with one argument, which is not the list of callbacks.

@@ -170,7 +170,7 @@ _process = _Process()
 
 def _take_keys(channel: RankChannel) -> int:
     """Return the first of the keys for collective operations that no training of any rank has used."""
-    before = max(channel.all_gather("the number of trainings", _process.num_trainings))
+    before = max(channel.all_gather("the number of training runs", _process.num_trainings))
     _process.num_trainings = before + 1
     return before * _KEYS_A_TRAINING
 

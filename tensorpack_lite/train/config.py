@@ -54,7 +54,7 @@ class TrainConfig(HasOldInterface):
         session_init: initial values of variables: a SessionInit, or any argument of `SmartInit`.
         starting_epoch: the number of the first epoch.
         steps_per_epoch: the number of steps in an epoch, at least 1; None means the length of the data.
-        max_epoch: the number of the last epoch. The default is practically without end, and the log says so.
+        max_epoch: the number of the last epoch. The default is practically without end, and the log mentions it.
         lint: whether common mistakes in the graph, the callbacks and the data are logged ("warn"), end training before its
             first step ("error"), or are not looked for ("off"); "deep" is "warn" with 200 steps on one batch, after which
             variables are put back. See docs/lint.md. The trainer gets it as an attribute.
@@ -235,7 +235,7 @@ class AutoResumeTrainConfig(TrainConfig):
             )
             if exact == "require":
                 raise RuntimeError(f'{message} With exact="require" this is an error; exact=True continues.')
-            logger.warning(f"{message} The data begins anew." if exact else message)
+            logger.warning(f"{message} The data starts from the beginning." if exact else message)
 
     @staticmethod
     def get_sessinit_resume(dir: str | None = None) -> SaverRestore | None:

@@ -119,7 +119,7 @@ class ListVariables(Extension):
 
 
 class ExplainsMistakes(Extension):
-    """Extension that adds the cure to errors about functions of TensorFlow 2, for callbacks and the data."""
+    """Extension that adds advice to errors about functions of TensorFlow 2, for callbacks and the data."""
 
     def around_loop(self, trainer: ExtendedTrainer) -> ContextManager[None]:
         """Explain an error of the training."""

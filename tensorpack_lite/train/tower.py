@@ -185,7 +185,7 @@ class SingleCostTrainer(TowerTrainer):
     XLA_COMPILE = False
 
     def fit(self, *args: object, **kwargs: object) -> NoReturn:
-        """Raise a TypeError that says how to train: `fit` is a method of models of Keras."""
+        """Raise a TypeError that explains how to train: `fit` is a method of models of Keras."""
         raise explain_fit(type(self).__name__)
 
     @call_only_once

@@ -340,7 +340,7 @@ class Trainer(HasOldInterface):
         if self._callbacks.check is not None:
             self._callbacks.check()
 
-    # What callbacks and other threads ask ----------------------------------------------------------------------------
+    # Questions of callbacks and other threads -------------------------------------------------------------------------
     epoch_num = property(attrgetter("loop.epoch_num"), doc="The current epoch, from 1; see `TrainLoop`.")
     global_step = property(attrgetter("loop.global_step"), doc="The number of runs of the hooked session.")
     local_step = property(attrgetter("loop.local_step"), doc="The number of the step in its epoch, from 0.")

@@ -158,7 +158,7 @@ def call_within(seconds: float, function: Callable[[], _T]) -> _T | None:
     def call() -> None:
         try:
             results.append(function())
-        except Exception:  # noqa: BLE001 (users' code may raise anything; the caller does without the result)
+        except Exception:  # noqa: BLE001 (users' code may raise anything; the caller continues without the result)
             results.clear()
 
     thread = threading.Thread(target=call, name="call_within", daemon=True)

@@ -11,7 +11,7 @@ from typing import Iterable, TextIO
 from termcolor import colored
 
 QUIET_VARIABLE = "TENSORPACK_LITE_LOG"
-ONLY_WARNINGS = "warnings"  # its value in processes of commands that have an output of their own
+ONLY_WARNINGS = "warnings"  # its value in processes of commands that have their own output
 _DATE_FORMAT = "%m%d %H:%M:%S"
 _TAGS = {  # of the levels: text, color, attributes
     "DEBUG": ("DBG", "yellow", ["blink"]),

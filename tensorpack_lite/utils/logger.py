@@ -293,7 +293,7 @@ def __getattr__(name: str) -> Any:
 
 
 _ADVICE = (
-    "Pass action='k' (keep), 'b' (back up), 'n' (use a new name) or 'd' (delete the files of trainings) to set_logger_dir or "
+    "Pass action='k' (keep), 'b' (back up), 'n' (use a new name) or 'd' (delete the files of training runs) to set_logger_dir or "
     "auto_set_dir, or choose another directory."
 )
 
@@ -341,7 +341,7 @@ def _choose_action(path: str) -> str:
             "To continue a training, pass action='k'."
         )
         return "n"
-    warning(f"The log directory {path} exists. Use 'n' to train beside it, or 'b' to rename it.")
+    warning(f"The log directory {path} exists. Use 'n' to train in a new directory, or 'b' to rename it.")
     warning(
         "If you're resuming from a previous run, you can choose to keep it. 'd' deletes the files of the previous run. "
         "Press any other key to exit: (k)eep / (d)elete / (b)ackup / (n)ew / (q)uit"

@@ -168,7 +168,7 @@ class TrainingLock:
     def _warn_without_flock(self, reason: str) -> None:
         if self._has_flock:
             self._tell(
-                f"The file system of '{self.directory}' cannot lock files ({reason}). If two trainings start there at the same "
+                f"The file system of '{self.directory}' cannot lock files ({reason}). If two training runs start there at the same "
                 "moment, both may run. Give each training a directory of its own."
             )
         self._has_flock = False
@@ -265,7 +265,7 @@ def _age(file: IO[str], directory: str) -> float:
 
 @contextmanager
 def _alone_with(path: str, mode: str, tell: Callable[[str], None] | None = None) -> Iterator[IO[str]]:
-    """Open a file under an exclusive `flock`. If the file system has none, call `tell` with the reason, and go on."""
+    """Open a file under an exclusive `flock`. If the file system has none, call `tell` with the reason, and continue."""
     while True:
         with open(path, mode, encoding="utf-8") as file:
             problem = _flock(file, fcntl.LOCK_EX)

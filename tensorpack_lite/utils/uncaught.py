@@ -57,7 +57,7 @@ def _print_to_stderr(show: Show, kind: type[BaseException], error: BaseException
     num_left_out = shorten_traceback(error)
     if num_left_out:
         sys.stderr.write(
-            f"{num_left_out} frames of tensorpack_lite, TensorFlow and Python are left out; "
+            f"{num_left_out} frames of tensorpack_lite, TensorFlow and Python are hidden; "
             "TENSORPACK_LITE_FULL_TRACEBACK=1 shows them.\n"
         )
     text = error_text(error)

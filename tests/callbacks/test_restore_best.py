@@ -168,7 +168,7 @@ def test_with_averages(tmp_path):
 
 
 def test_averages_without_ema(tmp_path):
-    """Without an EMAWeights, "averages" is an error before training, which says what to do."""
+    """Without an EMAWeights, "averages" is an error before training, which explains what to do."""
     with pytest.raises(ValueError, match="restore_best='averages' needs averages. Add an EMAWeights"):
         trained(tmp_path, MinSaver("error", checkpoint_dir=str(tmp_path), restore_best="averages"), [1])
 

@@ -32,7 +32,7 @@ class TestModelSaver:
 
     @pytest.mark.parametrize(("clock", "kept"), [("time", []), ("monotonic", ["model-1"])])
     def test_a_jump_of_the_clock(self, tmp_path, monkeypatch, clock, kept):
-        """If the clock is set forward by a day, no checkpoint is kept for ever; after a pause of a day, one is kept, not 48."""
+        """If the clock is set forward by a day, no checkpoint is kept forever; after a pause of a day, one is kept, not 48."""
         saver = ModelSaver(max_to_keep=1, checkpoint_dir=str(tmp_path))
         read = getattr(time, clock)
         monkeypatch.setattr(time, clock, lambda: read() + 86400)

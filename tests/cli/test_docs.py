@@ -1,4 +1,4 @@
-"""The command `docs`: what it builds, and what it says where it cannot."""
+"""The command `docs`: what it builds, and its messages where it cannot."""
 
 from __future__ import annotations
 

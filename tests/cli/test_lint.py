@@ -44,7 +44,7 @@ def test_remarks(lint, tmp_path):
 
 @pytest.mark.slow
 def test_no_remarks(lint):
-    """Without remarks, the exit code is 0, the last line says so, and training does not start."""
+    """Without remarks, the exit code is 0, the last line mentions it, and training does not start."""
     code, output = lint("train.py")
     assert 0 == code, output
     assert "lint: no remarks." == output.splitlines()[-1]

@@ -121,7 +121,7 @@ def test_all_parts(rehearse, tmp_path, arguments):
     ],
 )
 def test_a_part_that_fails(rehearse, arguments, part):
-    """An error in validation, in a callback, or after a resume gives exit code 1, and the table says where it was."""
+    """An error in validation, in a callback, or after a resume gives exit code 1, and the table shows where it was."""
     code, output, notes = rehearse(*arguments)
     assert 1 == code, output
     assert f"\n{part}" in output
@@ -160,7 +160,7 @@ def test_exports(rehearse_exports, tmp_path):
     ],
 )
 def test_an_export_that_fails(rehearse_exports, argument, text):
-    """An error in an export, or between training and export, gives exit code 1, and the table says where it was."""
+    """An error in an export, or between training and export, gives exit code 1, and the table shows where it was."""
     code, output, _ = rehearse_exports(argument)
     assert 1 == code, output
     assert text in output
@@ -219,7 +219,7 @@ def test_before_a_training(python, tmp_path):
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_a_training_whose_rehearsal_fails(python, tmp_path):
-    """If the rehearsal fails, the training does not start, and the error says where to look."""
+    """If the rehearsal fails, the training does not start, and the error shows where to look."""
     code, output, notes = python("train.py", "before", "fail")
     assert 1 == code, output
     assert "RuntimeError: The rehearsal has failed, so training does not start." in output

@@ -45,7 +45,8 @@ def test_two_without_manifest(tmp_path):
     os.remove(os.path.join(other, "manifest.json"))
     assert 0 == main(["report", one, other, "-o", str(tmp_path / "x.html")])
     assert (
-        f"The trainings cannot be compared: {other} has no manifest.json." in read(tmp_path / "x.html").text
+        f"The training runs cannot be compared: {other} has no manifest.json."
+        in read(tmp_path / "x.html").text
     )
 
 
@@ -53,7 +54,7 @@ def test_two_with_other_types(tmp_path):
     """If the manifest of one of two training runs has a part of another type, the page has the error, and all else."""
     one, other = write_training(tmp_path / "a"), write_training(tmp_path / "b", manifest={"packages": [1]})
     assert 0 == main(["report", one, other, "-o", str(tmp_path / "x.html")])
-    assert "The trainings cannot be compared: the manifest or" in read(tmp_path / "x.html").text
+    assert "The training runs cannot be compared: the manifest or" in read(tmp_path / "x.html").text
 
 
 def test_three(tmp_path):

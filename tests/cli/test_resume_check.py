@@ -105,7 +105,7 @@ class TestReport:
         assert 0 == code
         for text in (
             "resumed_flows:exact (cuts: --seed 1)",
-            "BatchData state NamedCount replay up to one pass of it is made again Noise replay",
+            "BatchData state NamedCount replay up to one pass of it is replayed Noise replay",
             "levels ok every stage can be resumed.",
             "datapoints ok restored in 5 new processes, after datapoints 0, 1, 9, 10 of pass 1 and 0 of pass 2. The rest of "
             "the pass and two more passes were the same.",

@@ -91,7 +91,7 @@ def test_no_schedule(command):
 
 @pytest.mark.slow
 def test_an_unknown_variable(command):
-    """An unknown variable gives exit code 2, and an error that says what to do."""
+    """An unknown variable gives exit code 2, and an error that explains what to do."""
     pytest.importorskip("matplotlib")
     code, output = command("find-lr", "--variable", "rate", "train.py")
     assert 2 == code, output
@@ -139,7 +139,7 @@ class TestPlan:
         assert "4" == show_plans([planned], [], 10).splitlines()[-2].split()[0]
 
     def test_too_many_steps(self, rate):
-        """More values than fit into memory and time raise an error that says what to do."""
+        """More values than fit into memory and time raise an error that explains what to do."""
         setter = HyperParamSetterWithFunc(rate, lambda step, _: step, step_based=True)
         with pytest.raises(ValueError, match="too many steps to show.*Pass --epochs"):
             plan(setter, 10_000, 0, 1000)

@@ -114,7 +114,7 @@ def test_a_lost_link(machines, tmp_path):
     """
     If the link of a machine is lost, both sides end with code 128 within the time limit.
 
-    They say who has been silent, or that a connection is lost, if gRPC gives up before the time limit.
+    They name the rank that has been silent, or report that a connection is lost, if gRPC gives up before the time limit.
     """
     ranks = Ranks(machines, tmp_path, "node1:2222", TIME_LIMIT="40").start(2, "own", 0, 1)
     ranks.wait_for("Start epoch 1", 1)

@@ -139,7 +139,7 @@ print(trainer.global_step)
 
 @pytest.mark.skipif(TF_VERSION < (2, 0), reason="TensorFlow 1.15 is never eager")
 def test_a_tensor_made_before(run_each):
-    """A tensor made before the first entry point is an eager one: a layer, or a model, that uses it says what to do."""
+    """A tensor made before the first entry point is an eager one: a layer, or a model, that uses it raises an error that explains what to do."""
     layer = "FullyConnected('fc', tf.constant([[1.0, 2.0]]), 2)"
     model = """
 scale = tf.constant(2.0)

@@ -64,7 +64,7 @@ def lines_of(first="", level="0", second="", **variables):
 @pytest.mark.slow
 class TestProcess:
     def test_the_default(self):
-        """Of the Python part of TensorFlow, only errors are shown. Its C++ part shows all that it would without the library."""
+        """Of the Python part of TensorFlow, only errors are shown. Its C++ part shows the same lines as without the library."""
         lines = lines_of()
         assert f"ERROR:tensorflow:{ERROR}" in lines
         assert CPP in lines

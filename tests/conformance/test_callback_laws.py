@@ -105,7 +105,7 @@ def test_a_process_that_is_not_chief(row, log_dir):
 @pytest.mark.slow
 @ALL
 def test_two_trainers_do_not_disturb_each_other(row, log_dir, tmp_path):
-    """Two trainings in one process count their own steps, even if the second is set up before the first runs."""
+    """Two training runs in one process count their own steps, even if the second is set up before the first runs."""
     prepared = []
     for name in ("first", "second"):
         directory = str(tmp_path / name)

@@ -161,7 +161,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake(name):
-    """The error says what was expected and what was given."""
+    """The error explains what was expected and what was given."""
     call, kind, text = MISTAKES[name]
     with tf.Graph().as_default(), pytest.raises(kind, match=text):
         call()

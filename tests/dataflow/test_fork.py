@@ -80,7 +80,7 @@ def reset_in_daemon(name, connection):
 
 @pytest.mark.parametrize("name", [name for name in FLOWS if "Process" in name])
 def test_a_daemonic_process(name):
-    """In a daemonic process, which may have no children, workers are an error that says what to do."""
+    """In a daemonic process, which may have no children, workers are an error that explains what to do."""
     here, there = multiprocessing.Pipe()
     process = multiprocessing.Process(target=reset_in_daemon, args=(name, there), daemon=True)
     process.start()

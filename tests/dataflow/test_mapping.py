@@ -192,7 +192,7 @@ class TestFailures:
         assert ("cat",) == error.value.__cause__.args
 
     def test_errors_with_other_arguments(self):
-        """An error that cannot be made again with another message is raised as it is."""
+        """An error that cannot be rebuilt with another message is raised as it is."""
         mine = OSError(2, "gone")
 
         def fails(dp):

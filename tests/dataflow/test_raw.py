@@ -242,7 +242,7 @@ class TestHowToWrap:
         assert advice == how_to_wrap(data)
 
     def test_a_table(self):
-        """A table of pandas, which has columns, has a DataFlow of its own."""
+        """A table of pandas, which has columns, has its own DataFlow."""
         data = type("Data", (Iterated,), {"columns": None})()
         assert "Wrap it: contrib.table.DataFromTable(data)." == how_to_wrap(data)
 

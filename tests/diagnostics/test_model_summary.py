@@ -184,7 +184,7 @@ def test_the_graph_does_not_change():
 
 
 def test_a_trainer_without_a_tower():
-    """A trainer without a cost in a tower raises an error that says what to use."""
+    """A trainer without a cost in a tower raises an error that explains what to use."""
     with tf.Graph().as_default(), pytest.raises(
         ValueError, match="CountingTrainer has no training tower with a cost"
     ):

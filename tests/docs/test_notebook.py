@@ -1,5 +1,5 @@
 """
-Trainings in a real Jupyter kernel: the code of docs/notebooks.md, the demo, and what a reader sees below the cells.
+Training runs in a real Jupyter kernel: the code of docs/notebooks.md, the demo, and what a reader sees below the cells.
 """
 
 from __future__ import annotations

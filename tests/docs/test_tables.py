@@ -188,7 +188,7 @@ def test_every_extra_is_in_the_page_on_installing():
 
 
 def test_pages_say_how_to_install_tensorboard():
-    """TensorFlow 2.21 does not install TensorBoard, so each page that advertises it says how to install it."""
+    """TensorFlow 2.21 does not install TensorBoard, so each page that advertises it explains how to install it."""
     silent = []
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         text = page.read_text(encoding="utf-8")

@@ -80,7 +80,9 @@ class Trainings:
                 self.finish(directory)
             first, second = map(results, directories)
             differing = [name for name in first if first[name] != second[name]]
-            assert not differing, f"two uninterrupted trainings differ in {differing}: nothing can be proved"
+            assert not differing, (
+                f"two uninterrupted training runs differ in {differing}: nothing can be proved"
+            )
             self._control = first
         return self._control
 
@@ -102,7 +104,7 @@ class Trainings:
         rng, codes = random.Random(seed), Counter()
         directory = None
         while sum(codes.values()) - codes[0] < kills or directory is not None:
-            assert codes[0] <= kills, f"too few trainings were killed: {dict(codes)}"
+            assert codes[0] <= kills, f"too few training runs were killed: {dict(codes)}"
             directory = directory or self.new_directory()
             done = sum(codes.values()) - codes[0] >= kills
             code, output = self.run(directory, **({} if done else _random_end(rng)))

@@ -8,5 +8,5 @@ FOLDER = Path(__file__).parents[1] / "data" / "gpu_messages"
 
 
 def read(name: str) -> str:
-    """Return a message; its first line says where it is from."""
+    """Return a message; its first line shows where it is from."""
     return (FOLDER / f"{name}.txt").read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
 """
 Models of Keras 2 with constant weights and data for them. As a script: print what Keras itself evaluates, as JSON.
 
-Keras computes other numbers without eager execution, so the script runs in a process of its own.
+Keras computes other numbers without eager execution, so the script runs in a separate process.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ def keras_adam():
     ids=["name", "keras", "class", "none"],
 )
 def test_advice_about_the_optimizer(returned, match):
-    """The error about the result of optimizer() says what to write."""
+    """The error about the result of optimizer() explains what to write."""
     model = Model()
     model.optimizer = lambda: returned
     with pytest.raises(TypeError, match=match):

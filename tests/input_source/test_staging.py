@@ -252,7 +252,7 @@ def test_errors_of_the_data(size):
 
 
 def test_a_sparse_tensor():
-    """A SparseTensor raises TypeError, which says what to do."""
+    """A SparseTensor raises TypeError, which explains what to do."""
     source = StagingInput(TensorInput(lambda: [tf.SparseTensor([[0]], [1.0], [2])]))
     source.setup(SIGNATURE)
     with pytest.raises(

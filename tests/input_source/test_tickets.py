@@ -120,7 +120,7 @@ class TestPosition:
         assert pack_state(state, "") == pack_state(resumed.state(14), "")
 
     def test_leave_pass(self):
-        """After leave_pass a new pass begins; what was read ahead is not made again."""
+        """After leave_pass a new pass begins; what was read ahead is not replayed."""
         tickets = begin(DataFromList([[n] for n in range(10)], shuffle=False))
         read(tickets, 4)
         tickets.leave_pass()
@@ -183,7 +183,7 @@ class TestWitnesses:
         read(begin(Shuffled(), tickets.state(17)), 10)
         made_again, confirmed = capsys.readouterr().out.splitlines()
 
-        assert "Test: 17 datapoints were made again in " in made_again
+        assert "Test: 17 datapoints were replayed in " in made_again
         assert confirmed.endswith("Test: the next 8 datapoints are the ones that were due.")
 
     def test_other_data_is_an_error(self):

@@ -1,4 +1,4 @@
-"""The number of datapoints that runs have used, which an operation beside each dequeue counts."""
+"""The number of datapoints that runs have used, which an operation next to each dequeue counts."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Nothing(Inferencer):
 
 
 def train(source, callbacks=()) -> None:
-    """Train w in (w x)^2 for two epochs, in a graph of its own."""
+    """Train w in (w x)^2 for two epochs, in a new graph."""
     with tf.Graph().as_default():
         trainer = SimpleTrainer()
         trainer.setup_graph(

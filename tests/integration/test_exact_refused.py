@@ -166,7 +166,7 @@ def test_other_data_is_found_without_reading_ahead(tmp_path, log_lines, wrong):
     def data():
         return FeedInput(Lister(lambda: wrong(tmp_path)))
 
-    found = "FeedInput: the datapoints of Lister that were made again differ"
+    found = "FeedInput: the replayed datapoints of Lister differ"
     train(tmp_path, data, "require", 1)
     with pytest.raises(RuntimeError, match=f"{found} .*Suspect Lister"):
         train(tmp_path, data, "require", 2)
@@ -179,7 +179,7 @@ def test_the_same_data_is_accepted(tmp_path, log_lines):
     """Datapoints that were replayed and are equal give no warning."""
     for max_epoch in (1, 2, 3):
         train(tmp_path, lambda: FeedInput(Lister(lambda: range(60))), "require", max_epoch)
-    assert not [line for line in log_lines if "made again differ" in line]
+    assert not [line for line in log_lines if "replayed datapoints of" in line]
 
 
 class PartialSaver(ModelSaver):
@@ -285,7 +285,7 @@ def test_a_checkpoint_without_positions(tmp_path, log_lines):
         return FeedInput(DataFromList(NUMBERS))
 
     train(tmp_path, data, False, 1)
-    sentence = "model-4 has no positions of the data: it was saved without exact. The data begins anew."
+    sentence = "model-4 has no positions of the data: it was saved without exact. The data starts from the beginning."
     with pytest.raises(RuntimeError, match=sentence):
         train(tmp_path, data, "require", 2)
     assert not [line for line in log_lines if sentence in line]
@@ -302,7 +302,9 @@ def test_a_checkpoint_without_state(tmp_path, log_lines):
     with pytest.raises(RuntimeError, match=sentence):
         train(tmp_path, lambda: FeedInput(DataFromList(NUMBERS)), "require", 2)
     train(tmp_path, lambda: FeedInput(DataFromList(NUMBERS)), True, 2)
-    assert 1 == len([line for line in log_lines if line.endswith(f"{sentence} The data begins anew.")])
+    assert 1 == len(
+        [line for line in log_lines if line.endswith(f"{sentence} The data starts from the beginning.")]
+    )
 
 
 @pytest.mark.slow

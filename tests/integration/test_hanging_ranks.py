@@ -1,4 +1,4 @@
-"""Two ranks of which one hangs: the chief's log says where each rank is. `fakes/hanging_ranks.py` has the training runs."""
+"""Two ranks of which one hangs: the chief's log shows where each rank is. `fakes/hanging_ranks.py` has the training runs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_data_of_another_rank(tmp_path):
 
 @pytest.mark.any_tensorflow
 def test_a_rank_that_is_stopped(tmp_path):
-    """The chief's log says where a rank that does not answer was last seen."""
+    """The chief's log shows where a rank that does not answer was last seen."""
     code, log, _ = hang(tmp_path, "stop", time_limit="6")
     assert 128 == code
     assert "Rank 1 has been silent for 6 s, last seen after step 20" in log

@@ -1,4 +1,4 @@
-"""Trainings in mixed precision: the graph, the accuracy, and exact resume."""
+"""Training runs in mixed precision: the graph, the accuracy, and exact resume."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class TestOnlinePredictor:
             OnlinePredictor(["x", "n"], ["y"], sess=sess)(np.ones([3, 3]).astype("float32"), 1)
 
     def test_missing_batch_axis(self, sess, online):
-        """A single sample raises an error that says how to add the batch axis."""
+        """A single sample raises an error that explains how to add the batch axis."""
         match = (
             r"got float32 \(2,\)\)\. The first axis, that of the batch, is missing: add it with x\[None\]\.$"
         )

@@ -65,7 +65,7 @@ class TestIsChecked:
 
     @pytest.mark.parametrize("kind", ["compact", "serving"])
     def test_an_input_that_does_not_fit(self, tmp_path, log_lines, kind):
-        """A model that does not run on the input of the check is exported, and the log says so."""
+        """A model that does not run on the input of the check is exported, and the log mentions it."""
         exporter = changed(lambda x: tf.reshape(x, [-1, 2]))
         getattr(exporter, f"export_{kind}")(str(tmp_path / "m"))
         (line,) = [line for line in log_lines if "not compared" in line]
@@ -166,7 +166,7 @@ class TestRandomOperations:
         ],
     )
     def test_a_difference_by_chance(self, tmp_path, monkeypatch, log_lines, function):
-        """If the outputs need random operations, a difference is not an error. The log says so."""
+        """If the outputs need random operations, a difference is not an error. The log mentions it."""
         results = iter([None, "different"])
         monkeypatch.setattr(export_check, "_find_different", lambda *args: next(results))
         changed(function).export_compact(str(tmp_path / "m.pb"))

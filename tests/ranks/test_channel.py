@@ -360,7 +360,7 @@ class TestPlaces:
 
     @pytest.mark.slow
     def test_no_answer(self, connect, monkeypatch):
-        """The hub says where a rank that does not answer was last seen."""
+        """The hub shows where a rank that does not answer was last seen."""
         monkeypatch.setattr("tensorpack_lite.ranks.hub.ANSWER_SECONDS", 0.3)
         first, second = connect(2)
         is_over = threading.Event()

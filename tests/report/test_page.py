@@ -22,7 +22,7 @@ EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>'\"&amp;\x
 class TestEscaping:
     @pytest.fixture
     def page(self, tmp_path):
-        """The report of two trainings in which every text that a person or a file may choose is hostile."""
+        """The report of two training runs in which every text that a person or a file may choose is hostile."""
         images = [(EVIL.replace("\x00", ""), 10, gray(1))]
         notes = [{"kind": kind, "text": EVIL, "rule": EVIL, "name": EVIL, "place": EVIL, "step": 10, "directory": "../" + EVIL,
                   "stages": [{EVIL: EVIL}]} for kind in ("lint", "speed", "spike", "nan", EVIL)]  # fmt: skip

@@ -154,7 +154,7 @@ def test_two_hosts_or_none(served):
 
 
 def test_the_directory_is_gone():
-    """If the page cannot be made, the answer says so, and the server continues."""
+    """If the page cannot be made, the answer mentions it, and the server continues."""
 
     def make():
         raise FileNotFoundError("gone")

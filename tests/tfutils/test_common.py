@@ -121,7 +121,7 @@ class TestNames:
 
     @pytest.mark.parametrize(("name", "advised"), [("tower0/logits", True), ("tower0/costs", False)])
     def test_how_to_name_a_tensor(self, name, advised):
-        """Unless the name is nearly that of a tensor, the error says how to give a tensor a name."""
+        """Unless the name is nearly that of a tensor, the error explains how to give a tensor a name."""
         tf.constant(1, name="tower0/cost")
         with pytest.raises(KeyError) as error:
             common.get_op_or_tensor_by_name(name)

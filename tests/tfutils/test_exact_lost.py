@@ -71,7 +71,7 @@ LOST = [
 
 @pytest.mark.parametrize(("build", "name"), LOST)
 def test_what_is_lost(sess, build, name):
-    """An operation with state that is in no checkpoint is found, also inside a loop, and also of a type that nobody has listed."""
+    """An operation with state that is in no checkpoint is found, also inside a loop, and also of an unlisted type."""
     assert name in "".join(find_lost_state(build()))
 
 

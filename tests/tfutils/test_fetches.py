@@ -116,7 +116,7 @@ class TestCallers:
         assert [] == seen
 
     def test_summary_in_a_branch(self):
-        """A summary in a branch that is taken in the last step of an epoch is written; otherwise an error says how to move it."""
+        """A summary in a branch that is taken in the last step of an epoch is written; otherwise an error explains how to move it."""
         trainer = CountingTrainer()
         cost = tf.get_default_graph().get_tensor_by_name("cost:0")
         tf.cond(cost < 60.0, lambda: [tf.summary.scalar("s", cost), cost][1], lambda: cost, name="choose")

@@ -1,4 +1,4 @@
-"""Errors about frequent mistakes in a tower function name the cure."""
+"""Errors about frequent mistakes in a tower function contain advice."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_a_tensor_of_another_graph():
 
 @pytest.mark.parametrize("moment", ["_before_train", "_trigger_step"])
 def test_operations_after_the_graph_is_complete(moment):
-    """A callback that creates an operation once training has begun raises an error that says where to create it."""
+    """A callback that creates an operation once training has begun raises an error that shows where to create it."""
     late = type("Late", (Callback,), {moment: lambda self: tf.constant(1.0)})()
     match = (
         r"(?s)finalized.*The training: operations cannot be created any more.*`_setup_graph`.*get_predictor"

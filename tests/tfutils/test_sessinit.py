@@ -174,7 +174,7 @@ class TestSaverRestore:
             SaverRestore(path)._setup_graph()
 
     def test_layers_with_other_numbers(self, write):
-        """If the names differ only by the number of a layer, the error says so, and what to do."""
+        """If the names differ only by the number of a layer, the error mentions it, and explains what to do."""
         path = write(dense__kernel=1.0)
         make(dense_2__kernel=0.0)
         with pytest.raises(

@@ -265,7 +265,7 @@ class TestCallbacksOfTrainer:
 
 class TestSession:
     def test_not_chief_ignores_session_init(self, trainer, run):
-        """A process that is not the chief ignores `session_init`. Only the debug log says so."""
+        """A process that is not the chief ignores `session_init`. Only the debug log mentions it."""
         import numpy as np
 
         trainer.is_chief = False

@@ -91,7 +91,7 @@ class TestMisuse:
         assert trainer.register_callback(Callback()) is True
 
     def test_not_chief(self, trainer):
-        """A process that is not the chief leaves out chief-only callbacks. Only the debug log says so."""
+        """A process that is not the chief leaves out chief-only callbacks. Only the debug log mentions it."""
         trainer.is_chief = False
         with mock.patch.object(logger, "debug") as log, mock.patch.object(logger, "warning") as warning:
             assert trainer.register_callback(Callback()) is False

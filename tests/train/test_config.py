@@ -41,7 +41,7 @@ class TestTrainConfig:
         assert (10, 2, 3) == (config.steps_per_epoch, config.starting_epoch, config.max_epoch)
 
     def test_no_steps(self):
-        """steps_per_epoch=0 raises an error, which says how to call only callbacks."""
+        """steps_per_epoch=0 raises an error, which explains how to call only callbacks."""
         with pytest.raises(
             ValueError, match=r"^TrainConfig: steps_per_epoch is 0, so nothing .* main_loop\(0"
         ):
@@ -200,7 +200,7 @@ class TestAutoResume:
 
 @pytest.mark.parametrize("name", ["steps_per_epoch", "starting_epoch", "max_epoch"])
 def test_a_number_that_is_not_whole(name):
-    """A number of steps or epochs that is not whole raises ValueError with the cure."""
+    """A number of steps or epochs that is not whole raises ValueError with advice."""
     match = f"TrainConfig: {name} is not whole .expected an integer, got 22.45.. Divide with //"
     with pytest.raises(ValueError, match=match):
         TrainConfig(**{"steps_per_epoch": 1, name: 22.45})

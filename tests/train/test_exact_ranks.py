@@ -67,7 +67,7 @@ def test_another_number_of_ranks(tmp_path):
     ):
         code, output = train(size, "collective", tmp_path, "shard", *fault)
         assert wanted == code, output
-        assert "begins anew" not in output
+        assert "starts from the beginning" not in output
     used = {step: [] for step in range(1, 31)}
     for rank in range(3):
         for step, _, batch in lines(tmp_path, rank):

@@ -1,4 +1,4 @@
-"""loop/extension.py in trainings: the order of moments, states in checkpoints, and errors."""
+"""loop/extension.py in training runs: the order of moments, states in checkpoints, and errors."""
 
 from __future__ import annotations
 

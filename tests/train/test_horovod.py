@@ -199,7 +199,7 @@ class TestBroadcast:
 class TestRanksThatAreNotTheChief:
     @pytest.mark.slow
     def test_what_they_leave_out(self, use):
-        """Other ranks ignore session_init and chief-only callbacks. Only the debug log says so."""
+        """Other ranks ignore session_init and chief-only callbacks. Only the debug log mentions it."""
         use(2, 1)
         chiefs = SeesW()
         chiefs._chief_only = True
@@ -340,7 +340,7 @@ class TestLaunchersOfOthers:
         assert ["1"] == seen
 
     def test_horovod_sees_another_size(self, srun):
-        """If Horovod does not see the ranks that srun has started, the error says what is wrong and names CollectiveTrainer."""
+        """If Horovod does not see the ranks that srun has started, the error explains what is wrong and names CollectiveTrainer."""
         srun(1, 0).has_mpi = True
         told = "srun started 2 ranks, and Horovod sees 1: it was built without MPI.*Use CollectiveTrainer"
         with pytest.raises(RankError, match=told):

@@ -580,7 +580,7 @@ class TestAsync:
     ],
 )
 def test_missing_gpus(monkeypatch, log_lines, existing, gpus, said):
-    """More towers than GPUs are a remark, which says what this means."""
+    """More towers than GPUs are a remark, which explains what this means."""
     monkeypatch.setattr(multi_gpu, "get_num_gpu", lambda: existing)
     SyncMultiGPUTrainerParameterServer(gpus)
     assert said == [

@@ -133,7 +133,7 @@ class Changed(ModelDesc):
     ],
 )
 def test_a_changed_model(log_dir, log_lines, name, units, error, message):
-    """If the model has changed since the checkpoint, the message says so, and how to begin again with other weights or none."""
+    """If the model has changed since the checkpoint, the message mentions it, and explains how to begin again with other weights or none."""
     message += (
         r"The model has changed.*set_logger_dir.*always_resume=False.*SmartInit\(path, ignore_mismatch=True\)"
     )

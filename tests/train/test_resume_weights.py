@@ -61,7 +61,7 @@ def train(epochs, collections, exact=False):
 
 @pytest.mark.slow
 def test_the_step_comes_from_the_state(log_dir, log_lines):
-    """Steps, schedules, names of checkpoints and rows continue, and the log names the variables of the optimizer that begin anew."""
+    """Steps, schedules, names of checkpoints and rows continue, and the log names the variables of the optimizer that start from their initial values."""
     train(2, "trainable_variables")
     assert [7, 8, 9] == train(3, "trainable_variables")[-3:]
     assert os.path.exists(os.path.join(log_dir, "model-9.index"))
@@ -85,7 +85,7 @@ def test_exact_names_what_is_lost(log_dir):
 
 
 def test_without_a_step(log_dir):
-    """A checkpoint with neither a state nor a step is an error, which says how to start a new training from it."""
+    """A checkpoint with neither a state nor a step is an error, which explains how to start a new training from it."""
     save_checkpoint_vars({"w": np.float32(1)}, os.path.join(log_dir, "weights"))
     with pytest.raises(ValueError, match=r"the step of .*weights is unknown.*session_init=SmartInit\("):
         AutoResumeTrainConfig(model=Model(), data=QueueInput(threes()), steps_per_epoch=3)

@@ -1,4 +1,4 @@
-"""Trainings with joint statistics: K towers or processes give the variables of one with the joint batch."""
+"""Training runs with joint statistics: K towers or processes give the variables of one with the joint batch."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def test_several_towers(log_dir):
 
 @pytest.mark.slow
 def test_a_length_that_takes_long(log_dir, monkeypatch):
-    """Lint does without the length of a user's class that computes for a long time."""
+    """Lint skips the length of a user's class that computes for a long time."""
     monkeypatch.setattr(lint_training, "_MAX_SECONDS", 0.01)
     is_over = []
 

@@ -307,7 +307,7 @@ class TestSetLoggerDir:
         assert 1 == num_open_files()
 
     def test_without_a_terminal_it_uses_another_name(self, tmp_path, monkeypatch, log_lines):
-        """Without an action and a terminal, the training goes to a new directory, and a warning says how to continue one."""
+        """Without an action and a terminal, the training goes to a new directory, and a warning explains how to continue one."""
         monkeypatch.setattr("builtins.input", mock.Mock(side_effect=AssertionError("asked")))
         path = fill(tmp_path / "a")
         logger.set_logger_dir(path)

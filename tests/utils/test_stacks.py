@@ -202,7 +202,7 @@ def test_locks(waiting):
 
 
 def test_native_stacks(monkeypatch, tmp_path):
-    """The native stacks are what py-spy prints; without it, the text says how to get them."""
+    """The native stacks are what py-spy prints; without it, the text explains how to get them."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert (
         "For the native stacks of process 123: pip install py-spy, then py-spy dump --native --pid 123"

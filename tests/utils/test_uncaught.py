@@ -43,7 +43,7 @@ class TestEndsBriefly:
         [(error, traceback)] = shown
         assert caught.value is error
         assert error.__traceback__ is traceback
-        assert "frames of tensorpack_lite, TensorFlow and Python are left out" in capsys.readouterr().err
+        assert "frames of tensorpack_lite, TensorFlow and Python are hidden" in capsys.readouterr().err
 
     def test_ctrl_c(self, shown, capsys):
         """A KeyboardInterrupt prints one line."""

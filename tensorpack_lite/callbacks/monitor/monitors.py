@@ -165,7 +165,7 @@ class Monitors(Callback, LoopMonitors):
 
         Args:
             name: the name of the scalar.
-            reader: the callback that reads it. If it is called too early, the text says where to put it instead.
+            reader: the callback that reads it. If it is called too early, the text shows where to put it instead.
         """
         order = "" if reader is None else self.advice_on_order(name, reader)
         if order:

@@ -139,7 +139,7 @@ class HasPosition:
         """Return the level and the reason of this stage's `ResumeReport`."""
         if self._can_seek() or self._has_own_methods():
             return "state", ""
-        return "replay", "up to one pass of it is made again"
+        return "replay", "up to one pass of it is replayed"
 
     def _has_own_methods(self) -> bool:
         """Return whether a user's class saves its position by itself."""

@@ -206,7 +206,7 @@ class Recording(Observer):
             del flow
 
     def find_different(self) -> Recording | None:
-        """Return the recording of a stage whose datapoints, made again, differ from the saved ones."""
+        """Return the recording of a stage whose replayed datapoints differ from the saved ones."""
         found = (child.find_different() for child in self.children)
         return self if self.is_different else next((one for one in found if one is not None), None)
 

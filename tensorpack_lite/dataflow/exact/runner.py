@@ -100,7 +100,7 @@ def states_to_restore(who: str, num_worker: int, saved: State | None) -> list[Wo
     if len(saved["workers"]) != num_worker:
         raise ValueError(
             f"{who}: the saved position is that of {len(saved['workers'])} workers, but it has {num_worker} now. Each worker "
-            "has a position of its own, so their number must stay the same."
+            "has its own position, so their number must stay the same."
         )
     return [(one["state"], one["num_given"]) for one in saved["workers"]]
 

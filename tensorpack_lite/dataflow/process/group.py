@@ -175,7 +175,7 @@ class WorkerGroup:
         name = f"{setup.who}-{setup.number}"
         process = multiprocessing.Process(target=run_worker, args=(setup, there, task), name=name)
         if multiprocessing.get_start_method() != "fork":
-            with delay_sigint():  # of its own: starting the tracker unblocks the signals
+            with delay_sigint():  # a separate one, because starting the tracker unblocks the signals
                 resource_tracker.ensure_running()
         self._processes.append(process)  # before it runs, so that it is ended in any case
         try:

@@ -50,7 +50,7 @@ class RepeatedSamples:
     Why: several workers run the same pipeline with the same random numbers, so each step sees copies, and part of the data
     is not seen.
 
-    Silent about passes of less than 2,000 samples, and about samples that are drawn with replacement or are weighted.
+    Does not report passes of less than 2,000 samples, or samples that are weighted or drawn with replacement.
 
     Args:
         name: the name of the input.

@@ -44,7 +44,7 @@ def _known(pattern: str, sentence: str) -> _Known:
     return _Known(re.compile(pattern), sentence)
 
 
-# Each sentence says what is wrong and what to do.
+# Each sentence explains what is wrong and what to do.
 _OF_DRIVER = (  # one of these explains all other messages
     _known(
         r"kernel version (\S+) does not match DSO version (\S+)",

@@ -129,7 +129,7 @@ def length_of_epoch(training: ExaminedTraining) -> Iterator[Remark]:
     of four towers is four passes. With as many steps as samples, it is as many passes as a batch has samples. Schedules and
     validation then come later than intended. A buffer that is larger than the data delays the first step by several passes.
 
-    Silent about all other numbers of steps, because epochs may have any length.
+    Reports no other number of steps, because epochs may have any length.
 
     Source: tensorpack issues 557, 598, 940, 1172.
     """

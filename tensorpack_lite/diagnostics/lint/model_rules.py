@@ -137,7 +137,7 @@ def wrong_dtypes(training: ExaminedTraining) -> Iterator[Remark]:
     Why: `image - 128` of a uint8 image gives 228 for the pixel 100. And an array of NumPy that was float64 by default makes a
     part of the model float64, which takes twice the memory and, on most GPUs, 30 times as long.
 
-    Silent about `255 - image`, `label - 1`, masks that are multiplied or subtracted, and about models whose variables are
+    Does not report `255 - image`, `label - 1`, masks that are multiplied or subtracted, or models whose variables are
     all float64.
 
     Source: NumPy's and TensorFlow's rules for dtypes.
@@ -169,7 +169,7 @@ def sum_over_the_batch(training: ExaminedTraining) -> Iterator[Remark]:
 
     Why: the gradient grows with the batch, so a rate that is right for the mean diverges, or works for one batch size only.
 
-    Silent about optimizers that scale gradients, such as Adam, about smaller rates, and about costs that are not a sum of one
+    Does not report optimizers that scale gradients, such as Adam, smaller rates, or costs that are not a sum of one
     cross entropy and terms without data.
 
     Source: lightning-bolts, "batch gradient verification"; the linear scaling rule of learning rates is for means.

@@ -26,7 +26,7 @@ def products_in_float32(training: ExaminedTraining) -> Iterator[Remark]:
     Why: it takes the time and the memory that mixed precision was to save. Layers of this library compute in 16 bits;
     functions of TensorFlow compute in the dtype of their inputs, which is float32 for a variable of `tf.get_variable`.
 
-    Silent about parts under `precision_scope("float32")`.
+    Does not report parts under `precision_scope("float32")`.
 
     Source: Keras's and PyTorch's lists of operations for mixed precision.
     """
@@ -52,7 +52,7 @@ def costs_in_16_bits(training: ExaminedTraining) -> Iterator[Remark]:
     Why: a sum over a batch has an error of a percent in bfloat16, and is infinite above 65504 in float16. The output of an image
     layer was used for a cost without a cast.
 
-    Silent about models without `precision_scope`.
+    Does not report models without `precision_scope`.
 
     Source: Micikevicius et al. 2018, "Mixed precision training", section 3.3.
     """

@@ -52,8 +52,8 @@ def first_cost(training: ExaminedTraining, terms: CostTerms, cost: float) -> Ite
     Why: the first logits are very large, because the inputs are not scaled or the initial weights are too large. Training
     begins with saturated probabilities, and may diverge.
 
-    Silent about costs that are not the mean of one cross entropy plus small terms without data, about variables that are
-    restored, and training runs without a `ProgressBar` that shows the cost, because lint does not evaluate it.
+    Does not report costs that are not the mean of one cross entropy plus small terms without data, variables that are
+    restored, or training runs without a `ProgressBar` that shows the cost, because lint does not evaluate it.
 
     Args:
         training: the training, after its first step.
@@ -87,7 +87,7 @@ def train_on_one_batch(training: ExaminedTraining) -> list[Remark]:
     Values are fed in place of the input, so no datapoint is taken from it, and all variables get their values back. The
     states of TensorFlow's own random operations move on; with exact resume, there are none.
 
-    Silent about what cannot be decided: a cost that is not one reduced cross entropy, samples in a model with batch
+    Does not report what cannot be decided: a cost that is not one reduced cross entropy, samples in a model with batch
     normalization or random numbers, and variables that no step updates (G01).
 
     Args:

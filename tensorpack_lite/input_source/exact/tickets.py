@@ -61,7 +61,7 @@ class Tickets(Stream):
             message = f"{who}: the DataFlow differs from the one that was saved: {difference}."
             if is_strict:
                 raise ValueError(message)
-            logger.warning(f"{message} The data begins anew.")
+            logger.warning(f"{message} The data starts from the beginning.")
             saved = None
         super().__init__(flow, flow)
         self._who = who
@@ -120,16 +120,16 @@ class Tickets(Stream):
             )
         self._last = self.start
         seconds = time.perf_counter() - begin
-        logger.info(f"{self._who}: {num_again} datapoints were made again in {seconds:.1f} s.")
+        logger.info(f"{self._who}: {num_again} datapoints were replayed in {seconds:.1f} s.")
 
     def _compare_replayed(self) -> None:
-        """Compare the datapoints of the open pass that a stage has made again."""
+        """Compare the datapoints of the open pass that a stage has replayed."""
         recording = self.flow._recording
         different = None if recording is None else recording.find_different()
         if different is not None:
             stage = different.where.split(" > ")[-1]
             self._complain(
-                f"{self._who}: the datapoints of {stage} that were made again differ from those before the checkpoint was saved. "
+                f"{self._who}: the replayed datapoints of {stage} differ from those before the checkpoint was saved. "
                 f"Suspect {stage}"
             )
 
@@ -241,7 +241,7 @@ class Elements:
     def __init__(self, who: str, saved: State | None) -> None:
         self.start = 0 if saved is None else int(saved["used"])
         if saved is not None:
-            logger.info(f"{who}: {self.start} elements of the tf.data.Dataset are made again.")
+            logger.info(f"{who}: {self.start} elements of the tf.data.Dataset are replayed.")
 
     def leave_pass(self) -> None:
         """Begin again at the first element."""
@@ -253,5 +253,5 @@ class Elements:
 
     def resume_report(self) -> list[ResumeReport]:
         """Describe how a dataset is resumed."""
-        reason = "all its elements up to the position are made again, and not compared"
+        reason = "all its elements up to the position are replayed, and not compared"
         return [ResumeReport("tf.data.Dataset", "replay", reason)]

@@ -85,7 +85,9 @@ class ExactResume:
         self.sources[name] = source
         state: State | None = self._saved.get("sources", {}).get(name)
         if state is None and self.is_resumed:
-            self.complain(f"The checkpoint has no position for {name}, so its data begins anew.")
+            self.complain(
+                f"The checkpoint has no position for {name}, so its data starts from the beginning."
+            )
         return state
 
     def complain(self, sentence: str) -> None:

@@ -1,4 +1,4 @@
-"""Frequent mistakes in a tower function: TensorFlow's error with the cure, in the words of this library."""
+"""Frequent mistakes in a tower function: TensorFlow's error with advice in the words of this library."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _CLASH = re.compile(r"Variable (\S+) already exists, disallowed")
 @contextmanager
 def explain_mistakes(who: str) -> Iterator[None]:
     """
-    Add the cure to TensorFlow's errors about frequent mistakes.
+    Add advice to TensorFlow's errors about frequent mistakes.
 
     These are: a tensor as a condition of `if`, a loop over a tensor, a tensor of eager execution or of another graph,
     operations in a finalized graph, histograms of NaN, class numbers where a cross entropy takes one-hot labels, and functions
@@ -58,7 +58,7 @@ def explain_mistakes(who: str) -> Iterator[None]:
         who: the code of the user that runs inside, for the message.
 
     Raises:
-        TypeError, ValueError, AttributeError, RuntimeError: the error, of the same type, with the cure.
+        TypeError, ValueError, AttributeError, RuntimeError: the error, of the same type, with advice.
     """
     try:
         yield
@@ -121,7 +121,7 @@ def _cure(text: str) -> str | None:
 
 
 def _cure_of_labels(text: str, error: Exception) -> str | None:
-    """Return the cure if a cross entropy of one-hot labels got class numbers; its error has only two shapes."""
+    """Return the advice if a cross entropy of one-hot labels got class numbers; its error has only two shapes."""
     # TensorFlow 2 hides its own frames, so the line of the user counts as well
     frames = traceback.extract_tb(error.__traceback__)
     if "are incompatible" not in text or not any(_OF_ONE_HOT.search(f"{f.name} {f.line}") for f in frames):
@@ -143,7 +143,7 @@ def explain_name_clash(layer: str, name: str) -> Iterator[None]:
 
     Raises:
         ValueError: the error, with the places where both layers are built. A variable that was made before this tower leaves
-            TensorFlow's error, because another name is not the cure.
+            TensorFlow's error, because another name would not help.
     """
     try:
         yield

@@ -61,7 +61,7 @@ def begin_exact_resume(
     if is_chief and state is not None and "exact" not in state:
         name = getattr(session_init, "path", "The checkpoint")
         exact.complain(
-            f"{name} has no positions of the data: it was saved without exact. The data begins anew."
+            f"{name} has no positions of the data: it was saved without exact. The data starts from the beginning."
         )
 
 
@@ -113,7 +113,7 @@ def say_what_is_exact(
         again = f"the open pass of {_listed(replayed)} is" if replayed else "at most 1 s of it is"
         switches = determinism_switches()
         kernels = f" (with {', '.join(switches)})" if switches else ""
-        logger.info(f"Exact resume: data exact, {again} made again. Graph exact{kernels}. Callbacks exact.")
+        logger.info(f"Exact resume: data exact, {again} replayed. Graph exact{kernels}. Callbacks exact.")
     assumed = [f"DataFlow {stage}" for stage in replayed]
     assumed += [f"callback {name}" for name in _without_state(callbacks)]
     notes = _sentences([report for report in reports if report.level == "state" and report.reason])

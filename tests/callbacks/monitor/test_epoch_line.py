@@ -74,7 +74,7 @@ def test_other_ranks(capsys):
 
 
 def test_several_trainings(capsys):
-    """Five trainings in one process print one line for each of their epochs."""
+    """Five training runs in one process print one line for each of their epochs."""
     logger.set_quiet()
     for number in range(1, 6):
         with tf.Graph().as_default():

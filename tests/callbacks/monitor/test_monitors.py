@@ -172,7 +172,7 @@ class TestSecondValue:
         assert "'b' was reported twice" in second
 
     def test_not_warned(self, monitors, log_lines):
-        """The same value again, and another value at another step, are no mistake."""
+        """The same value again, and another value at another step, are accepted."""
         for value in (1.0, 1, float("nan")):
             monitors.put_scalar(f"name of {value}", value)
             monitors.put_scalar(f"name of {value}", value)
@@ -181,7 +181,7 @@ class TestSecondValue:
         assert [] == self.lines(log_lines)
 
     def test_steps_without_a_hooked_run(self, monitors, log_lines):
-        """Values of two steps or epochs are no mistake if `run_step` makes no run of the hooked session, which are counted."""
+        """Values of two steps or epochs are accepted if `run_step` makes no run of the hooked session, which are counted."""
         loop = monitors.trainer.loop
         for epoch, step in ((1, 0), (1, 1), (2, 1)):
             loop.epoch_num, loop.local_step = epoch, step

@@ -84,7 +84,7 @@ def test_noise_has_no_proposal(distribution):
     ids=["end", "beginning", "above"],
 )
 def test_no_proposal_where_the_curve_ends(noise, select, expected):
-    """A curve that is cut off in its fall, or begins behind it, has no proposal, and the reason says where to search."""
+    """A curve that is cut off in its fall, or begins behind it, has no proposal, and the reason shows where to search."""
     for seed in range(8):
         rate, reason = propose_rate(RATES[select], curve(noise, seed)[select])
         assert rate is None
@@ -229,7 +229,7 @@ def test_wrong_arguments(make, error, message):
 
 
 def test_without_the_variable_or_the_cost():
-    """A training without the variable, or without a cost, ends before its first step with an error that says what to do."""
+    """A training without the variable, or without a cost, ends before its first step with an error that explains what to do."""
     match = r"'learning_rate' is not a variable.*tf.train.AdamOptimizer\(rate\).*LearningRateFinder\(param=.*--variable"
     with tf.Graph().as_default(), pytest.raises(ValueError, match=match):
         run(QuadraticTrainer(), [LearningRateFinder()])

@@ -51,7 +51,7 @@ MEMORY = {
 
 
 def test_all_recordings_are_listed():
-    """Each text is tested here, and says where it is from."""
+    """Each text is tested here and names its source."""
     names = {path.stem for path in FOLDER.glob("*.txt")}
     assert names == {*SENTENCES, *MEMORY}
     assert all(read(name).startswith(("# Recorded with ", "# Written in the format of ")) for name in names)

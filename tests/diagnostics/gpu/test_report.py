@@ -102,7 +102,7 @@ def test_a_gpu_that_fails(machine):
 
 
 def test_hidden_gpus(machine):
-    """If CUDA_VISIBLE_DEVICES hides GPUs, the report says so."""
+    """If CUDA_VISIBLE_DEVICES hides GPUs, the report mentions it."""
     machine(WORKING, gpus=2)
     assert "nvidia-smi lists 2 GPUs, TensorFlow 1: see CUDA_VISIBLE_DEVICES." in make_gpu_report().text
 

@@ -12,7 +12,7 @@ from tensorpack_lite.loop.callback import Call, Callback
 
 
 def test_a_raw_run_before_the_first_step():
-    """If a callback evaluates a tensor of the model before StagingInput has staged anything, the report says so."""
+    """If a callback evaluates a tensor of the model before StagingInput has staged anything, the report mentions it."""
     source = StagingInput(QueueInput(DataFromList([[1.0]])))
     trainer = SimpleNamespace(current_call=Call(Callback(), "_before_train"), global_step=0, is_in_run=False)
     text = _describe_main(trainer, [], source)

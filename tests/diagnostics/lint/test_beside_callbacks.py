@@ -1,4 +1,4 @@
-"""Each rule of lint finds its mistake beside the callbacks that real scripts have, which read, average and save all variables."""
+"""Each rule of lint finds its mistake in a script with the callbacks of real scripts, which read, average and save all variables."""
 
 from __future__ import annotations
 

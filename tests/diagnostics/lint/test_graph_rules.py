@@ -202,7 +202,7 @@ def test_models_without_mistakes(get_cost):
 
 
 def test_the_place_of_the_block():
-    """The remark about a variable without gradient also says where the operation is that has none."""
+    """The remark about a variable without gradient also shows where the operation is that has none."""
     (remark,) = lint(argmax_on_the_way, [updates()])
     assert marked_line(argmax_on_the_way, "# block") in remark.text
 
