@@ -18,7 +18,7 @@ from ..loop.trainer import LoopTrainer
 from ..tfutils.common import gpu_available_in_session
 from ..utils import logger
 from ..utils.checks import check_at_least
-from ..utils.gpu import get_num_gpu
+from ..utils.gpu import get_num_gpu, pretended_gpus
 from ..utils.nvml import NVMLContext, NvmlException
 from .directories import need_logger_dir
 
@@ -121,7 +121,7 @@ class GPUMemoryTracker(Callback):
 
     def _setup_graph(self) -> None:
         # TensorFlow 1.15 measures with operations that fail in a session without GPUs.
-        if TF_VERSION < (2, 0) and tf.test.is_built_with_cuda() and get_num_gpu() > 0:
+        if TF_VERSION < (2, 0) and tf.test.is_built_with_cuda() and get_num_gpu() > pretended_gpus():
             for device in self._devices:
                 with tf.device(f"/gpu:{device}"):
                     self._peaks.append(tensorflow.contrib.memory_stats.MaxBytesInUse())
@@ -171,7 +171,8 @@ class GPUUtilizationTracker(Callback):
             the end of an epoch: the driver has stopped responding.
         ValueError: before training: the machine does not have one of the GPUs.
 
-    Runs at: before_train, before_epoch, after_epoch, trigger, after_train. In every process of a distributed training.
+    Runs at: before_train, before_epoch, after_epoch, trigger, after_train. In every process of a distributed training. Under
+    `tensorpack-lite run --pretend-gpu`, it logs a warning and reports nothing.
     """
 
     _chief_only = False
@@ -185,6 +186,9 @@ class GPUUtilizationTracker(Callback):
         self._error: NvmlException | None = None
 
     def _before_train(self) -> None:
+        if pretended_gpus():
+            logger.warning("GPUUtilizationTracker: the GPUs are pretended, so nothing is reported.")
+            return
         self._devices = _gpus_of(self.trainer) if self._given is None else self._given
         if not self._devices:
             raise RuntimeError("GPUUtilizationTracker: the machine has no GPU. Remove this callback.")
@@ -198,6 +202,8 @@ class GPUUtilizationTracker(Callback):
         self._samples, self._error = [], None
 
     def _before_epoch(self) -> None:
+        if not self._devices:
+            return
         self._is_over.clear()
         self._thread = threading.Thread(target=self._sample, name="GPUUtilizationTracker", daemon=True)
         self._thread.start()

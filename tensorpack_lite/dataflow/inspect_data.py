@@ -60,13 +60,19 @@ class TestDataSpeed(ProxyDataFlow):
         Run the measurement. Resets `ds` if `reset_state` was not called.
 
         Returns:
-            Datapoints per second; 0 if `ds` is empty.
+            Datapoints per second; 0, with a warning, if `ds` has no datapoint after the warm-up.
         """
         self.reset_state()
         source = iter(self.ds)
         self._take(source, self.warmup, "Warmup")
         begin = time.perf_counter()
         taken = self._take(source, self.test_size, "Speed")
+        if taken == 0:
+            logger.warning(
+                f"TestDataSpeed: {type(self.ds).__name__} has no datapoint after the warm-up of {self.warmup}, so nothing was "
+                "measured. Pass a smaller warmup, or repeat the data: RepeatedData(ds, -1)."
+            )
+            return 0.0
         speed = taken / max(time.perf_counter() - begin, 1e-9)
         logger.info(f"TestDataSpeed: {taken} datapoints of {type(self.ds).__name__}, {speed:.4g} per second.")
         return speed

@@ -46,9 +46,8 @@ def get_num_gpu() -> int:
     Raises:
         ValueError: `CUDA_VISIBLE_DEVICES` names more GPUs than the machine has.
     """
-    pretended = os.environ.get("TENSORPACK_LITE_PRETEND_GPU")
-    if pretended:
-        return int(pretended)
+    if pretended_gpus():
+        return pretended_gpus()
     visible = os.environ.get(_VISIBLE)
     if visible is None:
         return count_gpus() or 0
@@ -65,6 +64,11 @@ def get_num_gpu() -> int:
 
 
 get_nr_gpu = get_num_gpu
+
+
+def pretended_gpus() -> int:
+    """Return the number that was passed to `tensorpack-lite run --pretend-gpu`; 0 without it."""
+    return int(os.environ.get("TENSORPACK_LITE_PRETEND_GPU") or 0)
 
 
 def count_gpus() -> int | None:

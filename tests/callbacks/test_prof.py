@@ -180,6 +180,16 @@ class TestGPUUtilizationTracker:
         with pytest.raises(RuntimeError, match="the machine has no GPU. Remove this callback."):
             run(CountingTrainer(), [GPUUtilizationTracker()])
 
+    def test_pretended_gpus(self, monkeypatch, log_lines):
+        """With `--pretend-gpu`, neither tracker reports anything, and each says so once."""
+        monkeypatch.setenv("TENSORPACK_LITE_PRETEND_GPU", "2")
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+        monkeypatch.setattr(prof.tf.test, "is_built_with_cuda", lambda: True)  # as --pretend-gpu does
+        trainer = run(CountingTrainer(), [GPUUtilizationTracker(), GPUMemoryTracker([0, 1])], epochs=2)
+
+        assert not [name for name in trainer.monitors.scalar_names if "gpu" in name.lower()]
+        assert 2 == len([line for line in log_lines if "so nothing is reported" in line])
+
     def test_without_a_driver(self, gpus):
         """Without a driver, the RuntimeError contains NVML's reason."""
         gpus().error = NvmlException("NVML: cannot be loaded.")

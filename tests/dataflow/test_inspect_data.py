@@ -38,6 +38,13 @@ class TestTestDataSpeed:
         assert speed > 0
         assert log_lines[0].startswith(f"TestDataSpeed: {taken} datapoints of Source, ")
 
+    @pytest.mark.parametrize("warmup", [10, 20])
+    def test_no_datapoint_after_the_warm_up(self, warmup, log_lines):
+        """Data that ends within the warm-up has no speed: the only line is a warning."""
+        assert 0 == TestDataSpeed(Source(), 4, warmup).start()
+        (line,) = log_lines
+        assert f"Source has no datapoint after the warm-up of {warmup}, so nothing was measured" in line
+
     def test_start_resets_the_source(self):
         """`start` resets the source once, and a later `reset_state` does not reset it again."""
         source = Source()

@@ -37,6 +37,8 @@ class TestHint:
         """Other errors, and exits, have no hint."""
         write("train.py", "raise ValueError('no')\n")
         assert HINT not in run("train.py", cwd=tmp_path, **NO_GPU).stderr
+        write("train.py", "from GAN import MultiGPUGANTrainer\n")
+        assert HINT not in run("train.py", cwd=tmp_path, **NO_GPU).stderr
         write("train.py", "import sys; sys.exit('gpu')\n")
         assert HINT not in run("train.py", cwd=tmp_path, **NO_GPU).stderr
 

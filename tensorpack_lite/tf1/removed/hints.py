@@ -81,7 +81,9 @@ HINTS = [
 
 def find_hint(error: BaseException | None) -> str:
     """Return the sentence for an error or one of its causes, and "" if there is none."""
-    if error is not None and _lacks_gpu() and "gpu" in f"{_last_line(error)} {error}".lower():
+    # a line such as `from GAN import MultiGPUTrainer` fails for want of a module
+    concerns_gpu = error is not None and "gpu" in f"{_last_line(error)} {error}".lower()
+    if concerns_gpu and not isinstance(error, ImportError) and _lacks_gpu():
         return _NO_GPU
     for one in _chain(error):
         kinds = {kind.__name__ for kind in type(one).__mro__}
