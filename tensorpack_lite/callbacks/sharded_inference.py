@@ -229,7 +229,7 @@ def _plain(value: object) -> list[object]:
     return [tf.as_dtype(array.dtype).name, list(array.shape), data]
 
 
-def _array(name: str, shape: list[int], data: bytes | list) -> np.ndarray | np.generic:
+def _array(name: str, shape: list[int], data: bytes | list[Any]) -> np.ndarray | np.generic:
     dtype = tf.as_dtype(name).as_numpy_dtype
     array = np.array(data, dtype) if isinstance(data, list) else np.frombuffer(bytearray(data), dtype)
     return array.reshape(shape)[()]

@@ -7,7 +7,7 @@ from typing import Any, Callable, Sequence
 from ..compat import tfv1 as tf
 
 
-class TowersHook(tf.train.SessionRunHook):
+class TowersHook(tf.train.SessionRunHook):  # type: ignore[misc]  # TensorFlow has no types
     """
     Hook that evaluates tensors of several towers in each run, and passes on each tower's values in order.
 

@@ -95,12 +95,12 @@ class DataFlow(HasPosition, Metered, ABC):
         super().__init_subclass__(**kwargs)
         owner = _first_with(cls, "__iter__", "get_data")
         if "__iter__" not in owner.__dict__:
-            cls.__iter__ = owner.get_data  # type: ignore[method-assign, assignment]
+            cls.__iter__ = owner.get_data  # type: ignore[method-assign]
         elif "get_data" not in owner.__dict__:
             cls.get_data = owner.__iter__  # type: ignore[method-assign, assignment]
         owner = _first_with(cls, "__len__", "size")
         if "__len__" not in owner.__dict__:
-            cls.__len__ = owner.size  # type: ignore[method-assign, assignment]
+            cls.__len__ = owner.size  # type: ignore[method-assign]
         elif "size" not in owner.__dict__:
             cls.size = owner.__len__  # type: ignore[method-assign, assignment]
         observe(cls, _OBSERVERS)

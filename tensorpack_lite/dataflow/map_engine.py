@@ -170,7 +170,7 @@ class ParallelMapData(ProxyDataFlow):
 
     def _datapoints(self) -> DataFlow:
         """Return what the pool maps: the datapoints of `ds`, numbered if the position is recorded."""
-        return self.ds if self._tape is None else self._tape  # type: ignore[no-any-return]
+        return self.ds if self._tape is None else self._tape
 
     def _own_state(self) -> State:
         return {"pool": self._pool.state(), "at_start": self._at_start}

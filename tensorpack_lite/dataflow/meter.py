@@ -66,7 +66,7 @@ class WorkerProcess(NamedTuple):
 
     def read(self) -> list[Reading]:
         """Return its records, also while it hangs and after it has died."""
-        return [] if self.page is None else self.page.read()  # type: ignore[no-any-return]
+        return [] if self.page is None else self.page.read()
 
 
 class Meter(Observer):

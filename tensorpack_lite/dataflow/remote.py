@@ -204,7 +204,7 @@ class RemoteDataZMQ(DataFlow):
         self._keys = derive_keys(find_secret(secret, "RemoteDataZMQ"), "RemoteDataZMQ")
         self._limits = Limits(hwm, max_bytes, start_timeout, sender_timeout)
         self._guard = DataFlowReentrantGuard()
-        self.context: zmq.Context | None = None
+        self.context: zmq.Context[zmq.Socket[bytes]] | None = None
         self._receiver: Receiver | None = None
         self.cnt1 = self.cnt2 = self.dropped = 0
 

@@ -114,7 +114,7 @@ class MultiThreadRunner(EndlessRunner):
         return super()._resume_level()
 
     def _stream(self) -> Iterator[Datapoint]:
-        return self._threads.stream()  # type: ignore[no-any-return]
+        return self._threads.stream()
 
 
 MultiThreadPrefetchData = MultiThreadRunner  # old name in tensorpack

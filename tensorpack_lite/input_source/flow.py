@@ -109,7 +109,7 @@ class InputFlow:
         if self._exact is not None and self.no_position is None:
             self._stream = Tickets(self._who, passes, self._saved, self._exact.is_required, num_ahead or 1)
             self._used = UsedDatapoints(self._stream.start)
-        return self._stream  # type: ignore[no-any-return]
+        return self._stream
 
     def open_elements(self) -> Elements | None:
         """Return the position in a `tf.data.Dataset`; None without exact resume."""
@@ -133,7 +133,7 @@ class InputFlow:
         """Context manager for the creation of an operation that removes what a tower has taken from its staging area."""
         if self._used is None:
             return nullcontext()
-        return tf.control_dependencies([self._used.count(self._num_taken)])  # type: ignore[no-any-return]
+        return tf.control_dependencies([self._used.count(self._num_taken)])
 
     def leave_pass(self) -> None:
         """Begin a new pass; what was read ahead is dropped. Needs a default session."""
@@ -189,7 +189,7 @@ class InputFlow:
             A `ResumeReport` for each part; empty if there is nothing to resume.
         """
         if self._data is not None and self.no_position is None:
-            return self._data.resume_report()  # type: ignore[no-any-return]
+            return self._data.resume_report()
         reason = "it cannot return to a position" if self.no_position is None else self.no_position
         return [ResumeReport(self._who, "none", reason)] if reason else []
 
@@ -209,8 +209,8 @@ class InputFlow:
             return {}
         used = self._used.number() - (0 if failed is None else self._used.num_in(failed))
         if self._is_read_here and used == self._stream.last:
-            return self._stream.state_now()  # type: ignore[no-any-return]
-        return self._stream.state(used)  # type: ignore[no-any-return]
+            return self._stream.state_now()
+        return self._stream.state(used)
 
     def last_tickets(self) -> list[int]:
         """Return, for each tower, the number of the last datapoint that it used, from 1; empty without `exact`."""

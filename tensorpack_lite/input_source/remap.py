@@ -25,7 +25,7 @@ class RemappedInput(ProxyInputSource):
         self._names = list(names)
 
     @property  # type: ignore[misc]
-    def __class__(self) -> type:  # type: ignore[override]
+    def __class__(self) -> type:
         return self._input.__class__
 
     def __getattr__(self, name: str) -> Any:

@@ -80,13 +80,13 @@ class TFDatasetInput(FeedfreeInput):
         stream, convert = self._stream, DatapointConverter(who, self._signature)
         self.flow.converter = convert
 
-        def to_element(datapoint: Any) -> tuple:
+        def to_element(datapoint: Any) -> tuple[Any, ...]:
             arrays = convert(datapoint)
             if stream.stamp is not None:
                 stream.stamp(arrays)
             return tuple(arrays)
 
-        def generate() -> Iterator[tuple]:  # pragma: no cover (runs in threads of TensorFlow)
+        def generate() -> Iterator[tuple[Any, ...]]:  # pragma: no cover (runs in threads of TensorFlow)
             self._stop_reading()
             datapoints = iterate_named(stream, who, dataflow)
             self._reader = _Reader(map(to_element, datapoints))
@@ -244,7 +244,7 @@ class _Reader(Iterator[Any]):
 
 
 def _from_generator(
-    generate: Callable[[], Iterator[tuple]], signature: Sequence[tf.TensorSpec]
+    generate: Callable[[], Iterator[tuple[Any, ...]]], signature: Sequence[tf.TensorSpec]
 ) -> tf.data.Dataset:
     specs = tuple(tensorflow.TensorSpec(spec.shape, spec.dtype) for spec in signature)
     if TF_VERSION >= (2, 4):  # which deprecated separate dtypes and shapes

@@ -7,7 +7,7 @@ from ..utils.errors import type_error
 from .callback import Callback
 
 
-class CallbackToHook(tf.train.SessionRunHook):
+class CallbackToHook(tf.train.SessionRunHook):  # type: ignore[misc]  # TensorFlow has no types
     """
     A `SessionRunHook` that forwards `before_run` and `after_run` to a callback.
 

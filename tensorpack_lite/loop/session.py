@@ -94,7 +94,7 @@ class HookedSession:
     def run(
         self,
         fetches: object,
-        feed_dict: Mapping | None = None,
+        feed_dict: Mapping[Any, Any] | None = None,
         options: tf.RunOptions | None = None,
         run_metadata: tf.RunMetadata | None = None,
     ) -> Any:
@@ -227,14 +227,14 @@ class _LastRun(NamedTuple):
     step: Any = None
 
 
-def _normalized(request: object, before: Callable) -> Request:
+def _normalized(request: object, before: Callable[..., Any]) -> Request:
     """Convert the result of a callback's `_before_run` to a `SessionRunArgs` or None."""
     if request is None or isinstance(request, _SessionRunArgs):
         return request
     return to_run_args(request, str(getattr(before, "__self__", before)))
 
 
-def _bound_method(hook: Callback | tf.train.SessionRunHook, moment: str) -> Callable | None:
+def _bound_method(hook: Callback | tf.train.SessionRunHook, moment: str) -> Callable[..., Any] | None:
     """Return the innermost method that a hook defines for a moment, or None if it inherits an empty one."""
     if not isinstance(hook, Callback):
         return getattr(hook, moment)

@@ -45,7 +45,7 @@ class StepCache:
     def find(
         self,
         fetches: object,
-        feed_dict: Mapping | None,
+        feed_dict: Mapping[Any, Any] | None,
         options: tf.RunOptions | None,
         run_metadata: tf.RunMetadata | None,
         requests: list[Request],
@@ -124,7 +124,10 @@ class Step:
         return sum(dependency_of_fetches(self.fetches, operation) for operation in operations)
 
     def run(
-        self, feed_dict: Mapping | None, requests: list[Request], run_metadata: tf.RunMetadata | None
+        self,
+        feed_dict: Mapping[Any, Any] | None,
+        requests: list[Request],
+        run_metadata: tf.RunMetadata | None,
     ) -> tuple[Any, list[tf.train.SessionRunValues]]:
         """Run once. Return the caller's results, and a `SessionRunValues` for each hook followed by an empty one."""
         feeds = self._collect_feeds(feed_dict, requests) if self._conversions else ()
@@ -156,7 +159,9 @@ class Step:
             hook_values[position] = _SessionRunValues(build(values), None, None)
         return hook_values
 
-    def _collect_feeds(self, feed_dict: Mapping | None, requests: list[Request]) -> list[np.ndarray]:
+    def _collect_feeds(
+        self, feed_dict: Mapping[Any, Any] | None, requests: list[Request]
+    ) -> list[np.ndarray]:
         """Convert the values of this run to arrays, in the order of the prepared feeds."""
         values = [value for source in _feed_sources(feed_dict, requests) for value in source.values()]
         return [convert(value) for convert, value in zip(self._conversions, values)]
@@ -252,6 +257,6 @@ def _structure_key(fetches: object) -> Hashable:
     return fetches if isinstance(fetches, str) else id(fetches)
 
 
-def _feed_sources(feed_dict: Mapping | None, requests: list[Request]) -> list[Mapping]:
+def _feed_sources(feed_dict: Mapping[Any, Any] | None, requests: list[Request]) -> list[Mapping[Any, Any]]:
     sources = [feed_dict, *[request.feed_dict for request in requests if request is not None]]
     return [source for source in sources if source]

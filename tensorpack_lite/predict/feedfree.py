@@ -83,4 +83,4 @@ class FeedfreePredictor(PredictorBase):
         if self._closed:
             raise RuntimeError("FeedfreePredictor: the predictor is closed. Create a new one.")
         with self.graph.as_default(), self.sess.as_default():  # callbacks expect both, as in a trainer's loop
-            return self._hooked_sess.run(self._outputs)  # type: ignore[no-any-return]
+            return self._hooked_sess.run(self._outputs)

@@ -83,7 +83,7 @@ def _implementation() -> Callable[[memoryview], int]:
         import crc32c as package
     except ImportError:
         return _crc32c_with_numpy
-    return package.crc32c  # type: ignore[no-any-return]
+    return package.crc32c
 
 
 def _crc32c_with_numpy(view: memoryview) -> int:
@@ -140,7 +140,7 @@ def _byte_table() -> np.ndarray:
 
 @lru_cache(maxsize=1)
 def _byte_list() -> list[int]:
-    return _byte_table().tolist()  # type: ignore[no-any-return]
+    return _byte_table().tolist()
 
 
 @lru_cache(maxsize=1)

@@ -35,7 +35,7 @@ class Connections:
         unfinished: number of connections that ended before ZMQ's handshake was complete.
     """
 
-    def __init__(self, socket: zmq.Socket, address: str, has_secret: bool, who: str) -> None:
+    def __init__(self, socket: zmq.Socket[bytes], address: str, has_secret: bool, who: str) -> None:
         self._zmq = zmq = load_zmq()
         self._socket, self._address, self._has_secret, self._who = socket, address, has_secret, who
         self.open: set[int] = set()

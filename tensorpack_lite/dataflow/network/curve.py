@@ -74,7 +74,7 @@ def derive_keys(secret: str, who: str) -> Keys | None:
     return Keys(*keys)
 
 
-def secure(socket: zmq.Socket, keys: Keys) -> None:
+def secure(socket: zmq.Socket[bytes], keys: Keys) -> None:
     """
     Require CURVE for all connections of a socket, with the keys of its end.
 
@@ -108,7 +108,7 @@ class Gatekeeper:
         keys: keys of both ends; only the sender's key is admitted.
     """
 
-    def __init__(self, context: zmq.Context, keys: Keys) -> None:
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], keys: Keys) -> None:
         self._zmq = zmq = load_zmq()
         self._admitted = zmq.utils.z85.decode(keys.sender_public)
         # a shadow context, so that `context.destroy` does not close the socket, which belongs to the thread

@@ -300,7 +300,12 @@ class _End:
     """One address, with its socket and the connections to it."""
 
     def __init__(
-        self, context: zmq.Context, address: str, limits: Limits, bind: bool, keys: Keys | None
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        address: str,
+        limits: Limits,
+        bind: bool,
+        keys: Keys | None,
     ) -> None:
         self._zmq = zmq = load_zmq()
         self.address = address

@@ -19,7 +19,9 @@ _CURVE_OVERHEAD = 1024  # bytes that encryption may add to a frame (in fact fewe
 _KEEPALIVE = {"TCP_KEEPALIVE": 1, "TCP_KEEPALIVE_IDLE": 2, "TCP_KEEPALIVE_INTVL": 1, "TCP_KEEPALIVE_CNT": 3}
 
 
-def new_socket(context: zmq.Context, kind: int, hwm: int, keys: Keys | None) -> zmq.Socket:
+def new_socket(
+    context: zmq.Context[zmq.Socket[bytes]], kind: int, hwm: int, keys: Keys | None
+) -> zmq.Socket[bytes]:
     """
     Create a socket that is not yet bound or connected.
 
@@ -46,7 +48,7 @@ def new_socket(context: zmq.Context, kind: int, hwm: int, keys: Keys | None) -> 
     return socket
 
 
-def attach(socket: zmq.Socket, address: str, bind: bool, who: str) -> None:
+def attach(socket: zmq.Socket[bytes], address: str, bind: bool, who: str) -> None:
     """
     Bind or connect a socket.
 

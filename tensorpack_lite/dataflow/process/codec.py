@@ -101,7 +101,7 @@ def decode(head: bytes, memory: np.ndarray, copy: bool) -> list[Any]:
     content = memoryview(head)[1:]
     if head[:1] == _COLUMNS:
         return _decode_columns(pickle.loads(content), memory)
-    return _ArrayUnpickler(content, memory, copy).load()  # type: ignore[no-any-return]
+    return _ArrayUnpickler(content, memory, copy).load()
 
 
 def may_stay_in_place(head: bytes) -> bool:
