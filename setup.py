@@ -70,6 +70,7 @@ EXTRAS = {
         "sphinx==8.*",
         "sphinx-copybutton==0.5.*",
         "sphinx-design==0.*",
+        "sphinx-reredirects==1.*",
     ],  # for `tensorpack-lite docs` on Python 3.11 and later
     "dev": [
         "coverage[toml]",

@@ -27,6 +27,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
+    "sphinx_reredirects",
     "names_table",
     "differences_table",
     "summary_table",
@@ -34,6 +35,10 @@ extensions = [
     "inline_code",
 ]
 exclude_patterns = ["_build", "decisions"]
+# Pages that were merged into others: old page, new address.
+redirects = {
+    "hanging_ranks": "hangs.html#several-ranks",
+}
 smartquotes = False  # keep straight quotes in code inside tables
 html_theme = "furo"
 html_title = f"tensorpack_lite {release}"

@@ -11,7 +11,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _LIBRARY = Path(__file__).resolve().parents[1]
-_BUILDERS = ("sphinx", "myst_parser", "furo", "sphinx_copybutton", "sphinx_design", "tensorflow")
+_BUILDERS = (
+    "sphinx",
+    "myst_parser",
+    "furo",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_reredirects",
+    "tensorflow",
+)
 
 
 def run(args: argparse.Namespace) -> int:

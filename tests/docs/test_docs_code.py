@@ -7,6 +7,7 @@ The code blocks of a page run from top to bottom as one program, in a separate p
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -110,6 +111,23 @@ def test_relative_links_exist():
             if "://" not in target and not (page.parent / target).exists():
                 broken.append(f"{page.relative_to(ROOT)}: {target}")
     assert [] == broken
+
+
+def test_old_addresses_lead_to_pages():
+    """Each redirect in docs/conf.py leads from a page that no longer exists to an existing page."""
+    tree = ast.parse((ROOT / "docs" / "conf.py").read_text(encoding="utf-8"))
+    tables = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and node.targets[0].id == "redirects"
+    ]
+    assert 1 == len(tables)
+    for old, new in tables[0].items():
+        page = new.partition(".html")[0]
+        assert (ROOT / "docs" / f"{page}.md").exists(), new
+        assert not (ROOT / "docs" / f"{old}.md").exists(), old
 
 
 def test_the_two_commands_are_in_the_readme():

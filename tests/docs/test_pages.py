@@ -62,6 +62,8 @@ def pages(tmp_path_factory):
         subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
     listings = sorted((directory / "_modules").rglob("*.html"), key=lambda path: path.stat().st_size)
     found = [path for path in directory.rglob("*.html") if "_modules" not in path.parts]
+    # a redirect from an old address has no content
+    found = [path for path in found if 'http-equiv="refresh"' not in path.read_text(encoding="utf-8")]
     assert len(found) > 30
     return [*sorted(found), listings[-1]]
 
