@@ -38,6 +38,8 @@ exclude_patterns = ["_build", "decisions"]
 # Pages that were merged into others: old page, new address.
 redirects = {
     "hanging_ranks": "hangs.html#several-ranks",
+    "parallel_dataflow": "efficient_dataflow.html",
+    "performance_tuning": "speed.html",
 }
 smartquotes = False  # keep straight quotes in code inside tables
 html_theme = "furo"
