@@ -37,9 +37,13 @@ extensions = [
 exclude_patterns = ["_build", "decisions"]
 # Pages that were merged into others: old page, new address.
 redirects = {
+    "choose": "index.html#what-do-you-want-to-do",
+    "first_five_minutes": "first_training.html#the-log",
     "hanging_ranks": "hangs.html#several-ranks",
     "parallel_dataflow": "efficient_dataflow.html",
     "performance_tuning": "speed.html",
+    "recipes": "index.html#what-do-you-want-to-do",
+    "ten_minutes": "from_keras_and_lightning.html",
 }
 smartquotes = False  # keep straight quotes in code inside tables
 html_theme = "furo"

@@ -1,5 +1,5 @@
 """
-The pictures of docs/recipes.md and docs/inferencers.md, made again: `python docs/images/make.py`.
+Draw the pictures of pages in docs/ again: `python docs/images/make.py`.
 
 It needs matplotlib, OpenCV and scikit-learn, and no TensorFlow.
 """

@@ -30,7 +30,7 @@ def environment(**conf):
     return SimpleNamespace(conf=conf)
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/first_five_minutes.md"])
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
 def test_the_commands_install_what_tox_requires(page):
     """Each command that installs tox installs all that `requires` lists, or tox would install itself a second time."""
     config = configparser.ConfigParser()
