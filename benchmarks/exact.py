@@ -116,7 +116,7 @@ def measure_state(num_stages):
             run.hooked.run(run.step)
         exact = find_exact()
         taken = 1e3 * time_calls(exact.state, 100)
-        snapshot = 1e3 * time_calls(run.source._tickets._flow.get_state, 100)
+        snapshot = 1e3 * time_calls(run.source.flow._stream.flow.get_state, 100)
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "model-1.state")
             state = exact.state()

@@ -25,12 +25,12 @@ import numpy as np
 
 from ..utils.errors import type_error
 from ..utils.random_streams import get_rng
-from .exact.position import HasPosition
+from .exact.checkpointable import Checkpointable
 from .meter import Metered
 from .observing import Observer, observe
 
 T = TypeVar("T")
-_OBSERVERS = (HasPosition._record, Metered._measure)  # of each stage, from its `reset_state` on
+_OBSERVERS = (Checkpointable._record, Metered._measure)  # of each stage, from its `reset_state` on
 Datapoint = Any  # List[Any] or Dict[Any, Any]; indexed by position or by key
 
 
@@ -65,7 +65,7 @@ def _first_with(cls: type[DataFlow], *names: str) -> type[DataFlow]:
     return next(base for base in cls.__mro__ if any(callable(base.__dict__.get(name)) for name in names))
 
 
-class DataFlow(HasPosition, Metered, ABC):
+class DataFlow(Checkpointable, Metered, ABC):
     """
     Base class for objects that yield datapoints.
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from ..utils.checks import check_at_least
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow, length_or_none
-from .exact.recording import State
-from .exact.tape import Numbered, make_tape
+from .exact.numbered_source import Numbered, make_numbered_source
+from .exact.stage_position import State
 
 _PYTHON_TYPES = {bool: np.dtype("bool"), int: np.dtype("int32"), float: np.dtype("float32")}
 _NUMBERS = "biufc"  # kinds of NumPy dtypes: bool, int, uint, float, complex
@@ -146,29 +146,31 @@ class BatchDataByShape(BatchData):
         super().__init__(ds, batch_size, remainder=False)
         self.idx = idx
         self._guard = DataFlowReentrantGuard()
-        self._waiting: dict[tuple[int, ...], list[Numbered]] = {}  # by shape; numbers are 0 without a tape
+        self._waiting: dict[
+            tuple[int, ...], list[Numbered]
+        ] = {}  # by shape; numbers are 0 without a numbered source
 
     def reset_state(self) -> None:
         """Reset `ds` and forget incomplete groups."""
         super().reset_state()
         self._waiting = {}
-        self._tape = make_tape(self, self._held, 10 * self.batch_size)
+        self._numbered = make_numbered_source(self, self._held, 10 * self.batch_size)
 
     def _held(self) -> Iterator[Numbered]:
         return itertools.chain.from_iterable(self._waiting.values())
 
     def _own_state(self) -> State:
-        return self._tape.state()
+        return self._numbered.state()
 
     def _restore_own_state(self, state: State) -> None:
-        for number, datapoint in self._tape.read_again(state).items():
+        for number, datapoint in self._numbered.read_again(state).items():
             self._waiting.setdefault(np.shape(datapoint[self.idx]), []).append((number, datapoint))
 
     def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         with self._guard:
-            if self._tape is not None and start == 0:
-                self._tape.leave()
-            for numbered in zip(itertools.repeat(0), self.ds) if self._tape is None else self._tape:
+            if self._numbered is not None and start == 0:
+                self._numbered.leave()
+            for numbered in zip(itertools.repeat(0), self.ds) if self._numbered is None else self._numbered:
                 shape = np.shape(numbered[1][self.idx])
                 group = self._waiting.setdefault(shape, [])
                 group.append(numbered)

@@ -24,7 +24,7 @@ from ..utils.optional import load_optional
 from ..utils.serialize import loads
 from ..utils.unpacking import check_unpacked_size
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, IndexedData, RNGDataFlow, not_reset_error
-from .exact.recording import State
+from .exact.stage_position import State
 from .files.caffe_datum import decode_datum
 from .files.lmdb_files import KEYS_ENTRY, ValueParser, open_lmdb
 from .mapping import MapData

@@ -28,7 +28,7 @@ from ..utils import logger
 from ..utils.checks import check_at_least, check_callable
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow, length_or_none, require_workers
 from .dropping import DropCounter
-from .exact.recording import State
+from .exact.stage_position import State
 from .observing import separate_pipelines
 from .repeat import RepeatedData
 
@@ -40,10 +40,10 @@ class WorkerPool(ABC):
     A pool must not refer to its ParallelMapData, because deleting the ParallelMapData stops the pool.
 
     Attributes:
-        tape: a Tape that numbers the datapoints, if the position is recorded; otherwise None.
+        numbered: a NumberedSource that numbers the datapoints, if the position is recorded; otherwise None.
     """
 
-    tape: Any = None
+    numbered: Any = None
 
     @abstractmethod
     def submit(self, datapoint: Datapoint) -> None:
@@ -154,7 +154,7 @@ class ParallelMapData(ProxyDataFlow):
         self._stop_workers()
         with separate_pipelines():  # workers may be forks of this process
             self._pool = self._start_pool()
-        self._tape = self._pool.tape
+        self._numbered = self._pool.numbered
         self._owner = os.getpid()
         self._stop_pool = weakref.finalize(self, self._pool.stop)
         try:
@@ -170,7 +170,7 @@ class ParallelMapData(ProxyDataFlow):
 
     def _datapoints(self) -> DataFlow:
         """Return what the pool maps: the datapoints of `ds`, numbered if the position is recorded."""
-        return self.ds if self._tape is None else self._tape
+        return self.ds if self._numbered is None else self._numbered
 
     def _own_state(self) -> State:
         return {"pool": self._pool.state(), "at_start": self._at_start}
@@ -183,7 +183,7 @@ class ParallelMapData(ProxyDataFlow):
             raise
         self._at_start = state["at_start"]
         # the rest of the open pass may be empty
-        self._source = self._tape.rest() if self.repeated is None else self.repeated.__iter__(1)
+        self._source = self._numbered.rest() if self.repeated is None else self.repeated.__iter__(1)
 
     def _leave(self) -> None:
         """Keep what is in flight."""
@@ -197,13 +197,13 @@ class ParallelMapData(ProxyDataFlow):
         """Stop the workers, if there are any."""
         if self._stop_pool is not None:
             self._stop_pool()
-        self._pool = self._tape = self._stop_pool = None
+        self._pool = self._numbered = self._stop_pool = None
         self._owner = self._owner and 0  # see require_workers
 
     def _begin(self) -> None:
         """Fill the empty buffer from the beginning of `ds`; strict mode only."""
-        if self._tape is not None:
-            self._tape.leave()
+        if self._numbered is not None:
+            self._numbered.leave()
         self._source = iter(self._datapoints())
         length = length_or_none(self.ds)
         window = self.buffer_size if length is None else min(self.buffer_size, length)

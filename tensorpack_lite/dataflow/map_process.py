@@ -103,7 +103,7 @@ class MultiProcessMapDataZMQ(ParallelMapData):
 
     def _start_pool(self) -> WorkerPool:
         arguments = type(self).__name__, self.num_proc, self.map_func, self.buffer_size
-        if self._recording is None:
+        if self._stage_position is None:
             return _ProcessPool(*arguments)
         return ExactPool(_OrderedProcessPool(*arguments), self.ds, with_seed)
 

@@ -83,7 +83,7 @@ class MultiThreadMapData(ParallelMapData):
 
     def _start_pool(self) -> WorkerPool:
         arguments = type(self).__name__, self.num_worker, self.map_func
-        if self._recording is None:
+        if self._stage_position is None:
             return _ThreadPool(*arguments)
         return ExactPool(_OrderedThreadPool(*arguments, self.buffer_size), self.ds)
 

@@ -14,7 +14,7 @@ from ..utils.checks import check_at_least
 from ..utils.inspection import origin
 from ..utils.old_names import old_arguments
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, InfiniteLengthError, ProxyDataFlow
-from .exact.recording import State
+from .exact.stage_position import State
 
 _END = object()
 _MAX_EMPTY = 100  # passes without a datapoint, in a finite RepeatedData whose map function drops all

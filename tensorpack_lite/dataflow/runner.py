@@ -12,8 +12,8 @@ from typing import Iterator
 from ..utils.checks import check_at_least
 from ..utils.old_names import old_arguments
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint
-from .exact.recording import State
 from .exact.runner import EndlessRunner, WorkersInTurn, run_in_worker, states_to_restore
+from .exact.stage_position import State
 from .process.channel import MAX_SLOTS
 from .process.worker import CHUNK_LENGTH, Settings, Task
 from .repeat import run_without_end
@@ -29,15 +29,17 @@ class _ProcessRunner(EndlessRunner, DataFromWorkers):
         ahead = self._max_ahead
         settings = Settings(max(2, min(MAX_SLOTS, ahead)), ahead, min(CHUNK_LENGTH, ahead))
         where = f"in the DataFlow {type(self.ds).__name__}"
-        if self._recording is None:
+        if self._stage_position is None:
             return [Task(where, run_without_end, (self.ds,), settings)] * self.num_proc
-        states = states_to_restore(type(self).__name__, self.num_proc, self._recording.own_state_to_restore())
+        states = states_to_restore(
+            type(self).__name__, self.num_proc, self._stage_position.own_state_to_restore()
+        )
         return [Task(where, run_in_worker, (self.ds, *state), settings) for state in states]
 
     def reset_state(self) -> None:
         super().reset_state()
-        if self._recording is not None:
-            saved = self._recording.own_state_to_restore()
+        if self._stage_position is not None:
+            saved = self._stage_position.own_state_to_restore()
             self._in_turn = WorkersInTurn(self.num_proc, self._group.receive_from, saved)
 
     def _restore_own_state(self, state: State) -> None:

@@ -24,8 +24,8 @@ from .base import (
     reset_twice_error,
     stop_workers,
 )
-from .exact.recording import Recording
 from .exact.runner import EndlessRunner, WorkersInTurn, begin_at, run_and_report, states_to_restore
+from .exact.stage_position import StagePosition
 from .failure import stage_error
 from .meter import current_meter
 from .observing import separate_pipelines
@@ -80,7 +80,7 @@ class MultiThreadRunner(EndlessRunner):
         if self._threads is not None:
             raise reset_twice_error("MultiThreadRunner")
         with separate_pipelines():
-            self._threads = self._start(self._recording)
+            self._threads = self._start(self._stage_position)
         self._owner = self._threads.owner
         weakref.finalize(self, self._threads.stop)
 
@@ -91,12 +91,12 @@ class MultiThreadRunner(EndlessRunner):
         for ds in self.dataflows:
             stop_workers(ds)
 
-    def _start(self, recording: Recording | None) -> _Threads:
-        if recording is None or self._shares_dataflows():
+    def _start(self, position: StagePosition | None) -> _Threads:
+        if position is None or self._shares_dataflows():
             reset_each_once(self.dataflows)
             streams: list[Iterable[list[Datapoint]]] = [_run_without_end(ds) for ds in self.dataflows]
             return _Threads(self.dataflows, streams, [HandoffQueue(self.num_prefetch)] * self.num_thread)
-        saved = recording.own_state_to_restore()
+        saved = position.own_state_to_restore()
         begins = states_to_restore("MultiThreadRunner", self.num_thread, saved)
         flows = [begin_at(ds, state) for ds, (state, _) in zip(self.dataflows, begins)]
         streams = [run_and_report(flow, num_dropped) for flow, (_, num_dropped) in zip(flows, begins)]

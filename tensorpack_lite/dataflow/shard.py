@@ -12,7 +12,7 @@ from typing import Any, Iterator
 from ..utils.checks import check_at_least, check_type
 from ..utils.random_streams import derive_generator, save_generator, shared_stream
 from .base import DataFlow, Datapoint, ProxyDataFlow
-from .exact.recording import State
+from .exact.stage_position import State
 
 # Stages above a ShardData whose position is that of the stage below, for any number of ranks.
 _TRANSPARENT = (

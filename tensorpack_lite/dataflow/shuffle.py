@@ -15,8 +15,8 @@ import numpy as np
 from ..utils.checks import check_at_least
 from ..utils.old_names import old_arguments
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow, RNGDataFlow
-from .exact.recording import State
-from .exact.tape import Numbered, make_tape
+from .exact.numbered_source import Numbered, make_numbered_source
+from .exact.stage_position import State
 from .repeat import RepeatedData
 
 
@@ -55,7 +55,7 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
         self.shuffle_interval = int(check_at_least("LocallyShuffleData: shuffle_interval", interval, 1))
         self.repeated = RepeatedData(ds, -1)
         self._guard = DataFlowReentrantGuard()
-        self._buffer: list[Any] = []  # of pairs (number, datapoint) if there is a tape
+        self._buffer: list[Any] = []  # of pairs (number, datapoint) if there is a numbered source
         self._incoming: Any = None  # the datapoint that was taken last
         self._num_put = 0  # how many times it was put into the buffer, minus 1
         self._until_shuffle = 0
@@ -67,8 +67,8 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
         """Reset `ds` and empty the buffer."""
         ProxyDataFlow.reset_state(self)
         RNGDataFlow.reset_state(self)
-        self._tape = make_tape(self, self._held, self.buffer_size)
-        self.repeated = RepeatedData(self.ds if self._tape is None else self._tape, -1)
+        self._numbered = make_numbered_source(self, self._held, self.buffer_size)
+        self.repeated = RepeatedData(self.ds if self._numbered is None else self._numbered, -1)
         self._buffer, self._incoming = [], None
 
     def _held(self) -> list[Numbered]:
@@ -76,7 +76,7 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
 
     def _own_state(self) -> State:
         return {
-            "tape": self._tape.state(),
+            "tape": self._numbered.state(),
             "buffer": [number for number, _ in self._buffer],
             "incoming": self._incoming and self._incoming[0],
             "num_put": self._num_put,
@@ -84,7 +84,7 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
         }
 
     def _restore_own_state(self, state: State) -> None:
-        held = self._tape.read_again(state["tape"])
+        held = self._numbered.read_again(state["tape"])
         self._buffer = [(number, held[number]) for number in state["buffer"]]
         self._incoming = state["incoming"] and (state["incoming"], held[state["incoming"]])
         self._num_put, self._until_shuffle = state["num_put"], state["until_shuffle"]
@@ -93,10 +93,10 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
         with self._guard:
             if start == 0:
                 self._until_shuffle = 0
-                if self._tape is not None:
-                    self._tape.leave()
+                if self._numbered is not None:
+                    self._numbered.leave()
             shuffled = self._shuffle(start)
-            yield from shuffled if self._tape is None else (datapoint for _, datapoint in shuffled)
+            yield from shuffled if self._numbered is None else (datapoint for _, datapoint in shuffled)
 
     def _shuffle(self, start: int) -> Iterator[Any]:
         # when full, a ring whose `oldest` datapoint is yielded next

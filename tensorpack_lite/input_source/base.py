@@ -16,7 +16,7 @@ from ..compat import tfv1 as tf
 from ..dataflow.base import LengthUnknownError
 from ..loop.callback import Callback
 from ..utils.errors import type_error
-from .flow import InputFlow
+from .flow import InputInfo
 from .reset import ResetInput
 
 
@@ -35,14 +35,14 @@ class InputSource(ABC):
     _setup_done = False
     _callbacks: list[Callback] | None = None
     _name_scope: str | None = None
-    _input_flow: InputFlow | None = None
+    _input_info: InputInfo | None = None
 
     @property
-    def flow(self) -> InputFlow:
+    def flow(self) -> InputInfo:
         """Facts about the datapoints on their way into this input. Inputs around it share the object."""
-        if self._input_flow is None:
-            self._input_flow = InputFlow(type(self).__name__)
-        return self._input_flow
+        if self._input_info is None:
+            self._input_info = InputInfo(type(self).__name__)
+        return self._input_info
 
     # Methods for subclasses to override ------------------------------------------------------------------------------
     def _setup(self, input_signature: Sequence[tf.TensorSpec]) -> None:
@@ -176,7 +176,7 @@ class ProxyInputSource(InputSource):
         self._input = input
 
     @property
-    def flow(self) -> InputFlow:
+    def flow(self) -> InputInfo:
         """That of the inner input."""
         return self._input.flow
 

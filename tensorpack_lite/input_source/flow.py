@@ -10,19 +10,19 @@ import numpy as np
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow, stop_workers
 from ..dataflow.batch import find_batch_size
-from ..dataflow.exact.recording import ResumeReport, State
+from ..dataflow.exact.stage_position import ResumeReport, State
 from ..dataflow.meter import Meter
 from ..dataflow.repeat import is_endless
 from ..loop.callback import Callback
 from ..loop.step import Step
 from ..tfutils.exact.state import find_exact
 from .datapoint import DatapointConverter
-from .exact.tickets import Elements, Tickets
-from .exact.used import UsedDatapoints
+from .exact.consumed import ConsumedCounter
+from .exact.data_position import DataPosition, DatasetPosition
 from .stream import Stream
 
 
-class InputFlow:
+class InputInfo:
     """
     The flow of datapoints into an input, which the inputs around it share.
 
@@ -56,12 +56,12 @@ class InputFlow:
         self._data: Any = None
         self._stream: Any = None
         self._is_read_here = False
-        self._used: UsedDatapoints | None = None
+        self._consumed: ConsumedCounter | None = None
 
     @property
     def is_counted(self) -> bool:
         """Whether datapoints are counted, because the training is resumed exactly."""
-        return self._used is not None
+        return self._consumed is not None
 
     @property
     def batch_size(self) -> int | None:
@@ -107,16 +107,18 @@ class InputFlow:
         self._data, self._is_read_here = flow, num_ahead is None
         self._stream = Stream(flow, passes)
         if self._exact is not None and self.no_position is None:
-            self._stream = Tickets(self._who, passes, self._saved, self._exact.is_required, num_ahead or 1)
-            self._used = UsedDatapoints(self._stream.start)
+            self._stream = DataPosition(
+                self._who, passes, self._saved, self._exact.is_required, num_ahead or 1
+            )
+            self._consumed = ConsumedCounter(self._stream.start)
         return self._stream
 
-    def open_elements(self) -> Elements | None:
+    def open_dataset(self) -> DatasetPosition | None:
         """Return the position in a `tf.data.Dataset`; None without exact resume."""
         if self._exact is None:
             return None
-        self._data = self._stream = Elements(self._who, self._saved)
-        self._used = UsedDatapoints(self._stream.start)
+        self._data = self._stream = DatasetPosition(self._who, self._saved)
+        self._consumed = ConsumedCounter(self._stream.start)
         return self._stream
 
     def taking(self, num: int = 1) -> ContextManager[Any]:
@@ -131,16 +133,16 @@ class InputFlow:
 
     def removing(self) -> ContextManager[Any]:
         """Context manager for the creation of an operation that removes what a tower has taken from its staging area."""
-        if self._used is None:
+        if self._consumed is None:
             return nullcontext()
-        return tf.control_dependencies([self._used.count(self._num_taken)])
+        return tf.control_dependencies([self._consumed.count(self._num_taken)])
 
     def leave_pass(self) -> None:
         """Begin a new pass; what was read ahead is dropped. Needs a default session."""
         if self._stream is not None:
             self._stream.leave_pass()
-        if self._used is not None:
-            self._used.assign(self._stream.start)
+        if self._consumed is not None:
+            self._consumed.assign(self._stream.start)
 
     def close(self, callback: Callback) -> None:
         """
@@ -158,8 +160,8 @@ class InputFlow:
 
     def use_all(self) -> None:
         """Count all datapoints that were read as used."""
-        if self._used is not None:
-            self._used.assign(self._stream.last)
+        if self._consumed is not None:
+            self._consumed.assign(self._stream.last)
 
     # For those who observe it ----------------------------------------------------------------------------------------
     def meters(self) -> list[Meter]:
@@ -205,13 +207,13 @@ class InputFlow:
         Returns:
             JSON values and NumPy arrays.
         """
-        if self._used is None:
+        if self._consumed is None:
             return {}
-        used = self._used.number() - (0 if failed is None else self._used.num_in(failed))
+        used = self._consumed.number() - (0 if failed is None else self._consumed.num_in(failed))
         if self._is_read_here and used == self._stream.last:
             return self._stream.state_now()
         return self._stream.state(used)
 
-    def last_tickets(self) -> list[int]:
+    def last_numbers(self) -> list[int]:
         """Return, for each tower, the number of the last datapoint that it used, from 1; empty without `exact`."""
-        return [] if self._used is None else self._used.of_towers()
+        return [] if self._consumed is None else self._consumed.of_towers()

@@ -11,7 +11,7 @@ from ..dataflow.base import DataFlow, Datapoint
 
 class Stream:
     """
-    The datapoints of a DataFlow, in the order in which an input reads them. `Tickets` is a stream with a position.
+    The datapoints of a DataFlow, in the order in which an input reads them. `DataPosition` is a stream with a position.
 
     Args:
         flow: the DataFlow that is reset.

@@ -16,7 +16,7 @@ from ..utils.checks import check_type
 from ..utils.handoff import HandoffQueue
 from .base import FeedfreeInput
 from .datapoint import DatapointConverter, check_num_inputs, iterate_named
-from .exact.tickets import Elements
+from .exact.data_position import DatasetPosition
 from .stream import Stream
 
 _NUM_AHEAD = 2
@@ -53,7 +53,7 @@ class TFDatasetInput(FeedfreeInput):
         self._error: BaseException | None = None
         self._reader: _Reader | None = None
         self._stream: Stream
-        self._elements: Elements | None = None  # of a Dataset
+        self._dataset_position: DatasetPosition | None = None  # of a Dataset
         self._was_reset = False
 
     @property
@@ -71,8 +71,8 @@ class TFDatasetInput(FeedfreeInput):
                 dataset = self._dataset_of(dataset)
             else:
                 self._check(dataset)
-                self._elements = self.flow.open_elements()
-                dataset = dataset if self._elements is None else self._from_position(dataset)
+                self._dataset_position = self.flow.open_dataset()
+                dataset = dataset if self._dataset_position is None else self._from_position(dataset)
             self._iterator = tf.data.make_initializable_iterator(dataset)
 
     def _dataset_of(self, dataflow: DataFlow) -> tf.data.Dataset:
@@ -173,7 +173,7 @@ class TFDatasetInput(FeedfreeInput):
             self._stop_reading(wait=None)
             self.flow.leave_pass()
         self._was_reset = True
-        feeds = {self._skip: self._elements.start} if self._elements is not None else None
+        feeds = {self._skip: self._dataset_position.start} if self._dataset_position is not None else None
         session.run(self._iterator.initializer, feeds)
 
     def _size(self) -> int:

@@ -29,7 +29,7 @@ ALLOWED = {
         "setattr",
     ): "ObjAttrParam sets the attribute whose name the user gives",
     (
-        "dataflow/exact/position.py",
+        "dataflow/exact/checkpointable.py",
         "setattr",
         "setattr",
     ): "`state_attributes` names the attributes to restore",

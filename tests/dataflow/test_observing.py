@@ -23,7 +23,7 @@ from tensorpack_lite.dataflow import (
     RepeatedData,
     observing,
 )
-from tensorpack_lite.dataflow.exact import recording
+from tensorpack_lite.dataflow.exact import stage_position
 from tensorpack_lite.dataflow.observing import current_stage, separate_pipelines
 
 
@@ -105,7 +105,7 @@ class TestGenerators:
         flow.reset_state()
         for _ in zip(range(15), flow):
             pass
-        wrappers = ["meter"] if expected == 1 else ["recording", "meter"]
+        wrappers = ["meter"] if expected == 1 else ["stage_position", "meter"]
         for codes in users.stacks:
             generators = [
                 Path(code.co_filename).stem for code in codes if code.co_flags & inspect.CO_GENERATOR
@@ -116,10 +116,10 @@ class TestGenerators:
             assert 3 * wrappers == [name for name in generators if name in wrappers]
 
     def test_observers_do_not_know_each_other(self):
-        """The meter and the recording import nothing of each other, and their common module imports neither."""
+        """The meter and the position import nothing of each other, and their common module imports neither."""
         package = Path(observing.__file__).parent
         files = {"meter": package / "meter.py", "observing": package / "observing.py"}
-        files["recording"] = Path(recording.__file__)
+        files["stage_position"] = Path(stage_position.__file__)
         imported = {
             name: {
                 statement.module.split(".")[-1]
@@ -128,10 +128,10 @@ class TestGenerators:
             }
             for name, path in files.items()
         }
-        assert not imported["meter"] & {"recording", "position", "tape"}
-        assert not imported["recording"] & {"meter", "records", "part"}
-        assert not imported["observing"] & {"meter", "recording"}
-        assert "observing" in imported["meter"] & imported["recording"]
+        assert not imported["meter"] & {"stage_position", "checkpointable", "numbered_source"}
+        assert not imported["stage_position"] & {"meter", "records", "part"}
+        assert not imported["observing"] & {"meter", "stage_position"}
+        assert "observing" in imported["meter"] & imported["stage_position"]
 
 
 class Noting(ProxyDataFlow):
@@ -195,7 +195,7 @@ class TestReset:
         flow.set_state(None)
         flow.reset_state()
         assert flow.seen is flow
-        assert inner._recording is None
+        assert inner._stage_position is None
         assert inner.seen[0] is inner
         assert [inner._meter] == flow._meter.threads
         assert [] == flow._meter.children

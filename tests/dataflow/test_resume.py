@@ -37,14 +37,14 @@ from tensorpack_lite.dataflow import (
     dataset,
     imgaug,
 )
-from tensorpack_lite.dataflow.exact import tape
+from tensorpack_lite.dataflow.exact import numbered_source
 from tensorpack_lite.utils.utils import fix_rng_seed
 
 
 @pytest.fixture(autouse=True)
 def snapshots_often(monkeypatch):
     """Take a snapshot before every datapoint."""
-    monkeypatch.setattr(tape, "_SNAPSHOT_SECONDS", 0.0)
+    monkeypatch.setattr(numbered_source, "_SNAPSHOT_SECONDS", 0.0)
 
 
 def number(datapoint) -> int:
@@ -315,18 +315,18 @@ class TestRules:
             getattr(flow, method)()
 
     def test_off_leaves_no_trace(self):
-        """Without `set_state`, no stage has a recording or a tape."""
+        """Without `set_state`, no stage has a position or a numbered source."""
         flow = BatchData(LocallyShuffleData(MapData(shuffled(), lambda dp: dp), 4), 2)
         flow.reset_state()
         next(iter(flow))
         stage = flow
         while stage is not None:
-            assert stage._recording is None
+            assert stage._stage_position is None
             stage = getattr(stage, "ds", None)
-        assert flow.ds._tape is None
+        assert flow.ds._numbered is None
 
     def test_reset_without_set_state_switches_off(self):
-        """A second `reset_state` without `set_state` ends the recording."""
+        """A second `reset_state` without `set_state` ends the recording of positions."""
         flow = restored(shuffled, None)
         flow.reset_state()
         with pytest.raises(RuntimeError, match="not recorded"):

@@ -39,7 +39,7 @@ from tensorpack_lite.dataflow import (
     MultiThreadMapData,
     MultiThreadRunner,
 )
-from tensorpack_lite.dataflow.exact import runner, tape
+from tensorpack_lite.dataflow.exact import numbered_source, runner
 
 MAPS = [MultiProcessMapData, MultiThreadMapData]
 NUMBERS_OF_WORKERS = [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(5, marks=pytest.mark.slow)]
@@ -48,7 +48,7 @@ NUMBERS_OF_WORKERS = [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(5
 @pytest.fixture
 def snapshots_often(monkeypatch):
     """Take a snapshot after every datapoint."""
-    monkeypatch.setattr(tape, "_SNAPSHOT_SECONDS", 0.0)
+    monkeypatch.setattr(numbered_source, "_SNAPSHOT_SECONDS", 0.0)
     monkeypatch.setattr(runner, "_SNAPSHOT_SECONDS", 0.0)
 
 
@@ -249,11 +249,11 @@ class TestMaps:
         assert "Increase buffer_size (now 10)" in lines[0]
 
     def test_not_recorded(self):
-        """Without `set_state`, the map has no ordered pool and no tape."""
+        """Without `set_state`, the map has no ordered pool and no numbered source."""
         flow = MultiThreadMapData(shuffled(), 2, add_100, buffer_size=4)
         flow.reset_state()
         next(iter(flow))
-        assert flow._recording is None
+        assert flow._stage_position is None
         assert "_ThreadPool" == type(flow._pool).__name__
         assert flow.repeated.ds is flow.ds
 
@@ -356,7 +356,7 @@ class TestRunners:
         flow = make_runner(kind, 2)
         flow.reset_state()
         assert [int, int] == [type(value) for value in next(iter(flow))]
-        assert flow._recording is None
+        assert flow._stage_position is None
         assert flow._in_turn is None
 
 

@@ -68,8 +68,8 @@ from tensorpack_lite import (
     logger,
 )
 from tensorpack_lite import tfv1 as tf
-from tensorpack_lite.dataflow.exact import tape
-from tensorpack_lite.input_source.exact import tickets
+from tensorpack_lite.dataflow.exact import numbered_source
+from tensorpack_lite.input_source.exact import data_position
 from tensorpack_lite.tfutils.summary import add_moving_summary
 from tensorpack_lite.tfutils.tower import TowerFunc
 from tensorpack_lite.train import begin_exact_resume
@@ -339,7 +339,7 @@ def main():
     os.setsid()
     if told.get("early"):
         end_after(told["signal"], told["after"])
-    tickets._SNAPSHOT_SECONDS = tape._SNAPSHOT_SECONDS = told.get("snapshot_seconds", 0.01)
+    data_position._SNAPSHOT_SECONDS = numbered_source._SNAPSHOT_SECONDS = told.get("snapshot_seconds", 0.01)
     logger.set_logger_dir("log", action="k")
     kill_at(told.get("file_change"))
     if told.get("seeds", True):

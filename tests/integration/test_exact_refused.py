@@ -145,7 +145,7 @@ def wall_clock(directory):
 def test_other_data_is_found(tmp_path, log_lines, wrong, monkeypatch):
     """If other datapoints come after a resume, a warning names the stage to suspect; it is an error with "require"."""
     # After a later snapshot, used datapoints are replayed and differ first, which the next test examines.
-    monkeypatch.setattr("tensorpack_lite.input_source.exact.tickets._SNAPSHOT_SECONDS", 1e9)
+    monkeypatch.setattr("tensorpack_lite.input_source.exact.data_position._SNAPSHOT_SECONDS", 1e9)
 
     def data():
         return QueueInput(Lister(lambda: wrong(tmp_path)))

@@ -5,6 +5,6 @@ Exact resume of DataFlows: their positions, and the stages that need more than a
 **Out:** a position, which a checkpoint keeps; or a pipeline that continues at one.
 **Next:** input_source, which keeps the position of its DataFlow.
 
-`position` has the methods of every DataFlow that concern its position, and `recording` keeps the position of one stage.
-`tape` numbers the datapoints of stages that hold some of them back. `parallel_map` and `runner` are for stages with workers.
+`checkpointable` has the methods of every DataFlow that concern its position, and `stage_position` keeps the position of one stage.
+`numbered_source` numbers the datapoints of stages that hold some of them back. `parallel_map` and `runner` are for stages with workers.
 """

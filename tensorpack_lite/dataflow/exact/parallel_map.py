@@ -27,8 +27,8 @@ from ...utils.random_streams import collect_generators, get_rng, provide_generat
 from ..base import DataFlow, Datapoint
 from ..failure import function_name
 from ..map_engine import WorkerPool
-from .recording import State
-from .tape import Numbered, Tape
+from .numbered_source import Numbered, NumberedSource
+from .stage_position import State
 
 _NUM_PROBES = 100
 _MIN_STANDSTILL = 0.05
@@ -45,7 +45,7 @@ class ExactPool(WorkerPool):
         prepare: takes a datapoint and its seed.
 
     Attributes:
-        tape: numbers the datapoints of `ds`; `submit` takes what it yields.
+        numbered: numbers the datapoints of `ds`; `submit` takes what it yields.
     """
 
     def __init__(
@@ -57,10 +57,10 @@ class ExactPool(WorkerPool):
             self._key = int(get_rng(self).randint(2**32, dtype=np.uint32))
         self._num_given = self._last_submitted = 0
         # nothing is held for long, because results are in order
-        self.tape = Tape(ds, self._oldest_in_flight, capacity=sys.maxsize)
+        self.numbered = NumberedSource(ds, self._oldest_in_flight, capacity=sys.maxsize)
 
     def submit(self, datapoint: Numbered) -> None:
-        """Submit a datapoint of the tape."""
+        """Submit a datapoint of the numbered source."""
         self._last_submitted, prepared = datapoint
         if self._prepare is not None:
             prepared = self._prepare(prepared, zlib.crc32(struct.pack("<q", self._last_submitted), self._key))
@@ -82,7 +82,7 @@ class ExactPool(WorkerPool):
 
     def state(self) -> State:
         """Return what to save in addition to the state of `ds`."""
-        return {"key": self._key, "num_given": self._num_given, "tape": self.tape.state()}
+        return {"key": self._key, "num_given": self._num_given, "tape": self.numbered.state()}
 
     def restore(self, state: State) -> int:
         """
@@ -92,10 +92,10 @@ class ExactPool(WorkerPool):
             The number of datapoints in flight.
         """
         self._key, self._num_given = state["key"], state["num_given"]
-        for numbered in self.tape.read_up_to(state["tape"]):
+        for numbered in self.numbered.read_up_to(state["tape"]):
             if numbered[0] > self._num_given:
                 self.submit(numbered)
-        return self.tape.number - self._num_given
+        return self.numbered.number - self._num_given
 
     def _oldest_in_flight(self) -> Iterator[Numbered]:
         if self._last_submitted > self._num_given:

@@ -15,7 +15,7 @@ from typing import Any, Callable, Deque, Iterator, List, NamedTuple, Tuple, Unio
 
 from ..base import DataFlow, Datapoint, length_or_none, require_workers
 from ..repeat import RepeatedData
-from .recording import ResumeReport, State
+from .stage_position import ResumeReport, State
 
 _SNAPSHOT_SECONDS = 1.0
 

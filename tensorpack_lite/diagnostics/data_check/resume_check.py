@@ -20,7 +20,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 
 from ...dataflow.base import DataFlow, Datapoint
 from ...dataflow.exact.parallel_map import global_states
-from ...dataflow.exact.recording import ResumeReport
+from ...dataflow.exact.stage_position import ResumeReport
 from ...dataflow.meter import stage_name
 from ...utils.packed_state import pack_state, unpack_state
 from .datapoint_form import digest

@@ -109,9 +109,9 @@ class BatchCapture:
     def _datapoints(self) -> list[int]:
         exact = find_exact()
         source: Any = next(iter(exact.sources.values()), None) if exact is not None else None
-        tickets = source.last_tickets() if source is not None else []
+        numbers = source.last_numbers() if source is not None else []
         first = (self._num_runs - 1) * len(self._towers) + 1
-        return tickets or [first + index for index in range(len(self._towers))]
+        return numbers or [first + index for index in range(len(self._towers))]
 
 
 def training_towers(trainer: LoopTrainer) -> list[Any]:

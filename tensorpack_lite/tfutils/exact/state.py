@@ -46,7 +46,7 @@ class ExactResume:
     Attributes:
         mode: as given.
         is_resumed: whether there is a saved state.
-        sources: the `InputFlow` of each input by name, in the order of their setup.
+        sources: the `InputInfo` of each input by name, in the order of their setup.
         tables: the mutable tables, whose contents are saved; None until the graph is complete.
     """
 
@@ -75,7 +75,7 @@ class ExactResume:
 
         Args:
             kind: its class. The second one of a class is called "QueueInput#2".
-            source: an `InputFlow`.
+            source: an `InputInfo`.
 
         Returns:
             The state that was saved for it; None if there is none.
@@ -183,7 +183,7 @@ class ExactResume:
 
     @contextmanager
     def holding(self, source: object) -> Iterator[None]:
-        """Save the present position of an `InputFlow` until the block has ended. A block that is left by an error is repeated."""
+        """Save the present position of an `InputInfo` until the block has ended. A block that is left by an error is repeated."""
         names = [name for name, one in self.sources.items() if one is source]
         self._in_rounds.update(names)
         self._held.update((name, self._state_of(name)) for name in names)

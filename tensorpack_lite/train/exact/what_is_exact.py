@@ -8,7 +8,7 @@ from ...callbacks.directories import find_checkpoint_dir
 from ...callbacks.saver import ModelSaver
 from ...compat import ensure_graph_mode
 from ...compat import tfv1 as tf
-from ...dataflow.exact.recording import ResumeReport
+from ...dataflow.exact.stage_position import ResumeReport
 from ...loop.callback import Callback
 from ...loop.group import innermost
 from ...loop.trainer import LoopTrainer

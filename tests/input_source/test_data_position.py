@@ -1,4 +1,4 @@
-"""Tickets, snapshots and witnesses of a DataFlow, without a graph."""
+"""DataPosition, snapshots and witnesses of a DataFlow, without a graph."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fakes.exact_inputs import through_file
 from tensorpack_lite.dataflow.base import DataFlow, RNGDataFlow
 from tensorpack_lite.dataflow.raw import DataFromList, DataFromQueue
 from tensorpack_lite.dataflow.repeat import RepeatedData
-from tensorpack_lite.input_source.exact import tickets as module
-from tensorpack_lite.input_source.exact.tickets import Tickets
+from tensorpack_lite.input_source.exact import data_position as module
+from tensorpack_lite.input_source.exact.data_position import DataPosition
 from tensorpack_lite.utils.packed_state import pack_state
 
 
@@ -34,17 +34,17 @@ class Changed(DataFlow):
 
 
 def begin(flow, saved=None, is_strict=True):
-    """Return Tickets that are reset. `saved` comes from a file."""
-    tickets = Tickets("Test", RepeatedData(flow, -1), saved and through_file(saved), is_strict)
-    tickets.reset()
-    return tickets
+    """Return a DataPosition that is reset. `saved` comes from a file."""
+    position = DataPosition("Test", RepeatedData(flow, -1), saved and through_file(saved), is_strict)
+    position.reset()
+    return position
 
 
-def read(tickets, num):
+def read(position, num):
     """Return the numbers of the next datapoints, and stamp each."""
     values = []
-    for datapoint in tickets:
-        tickets.stamp([np.asarray(one) for one in datapoint])
+    for datapoint in position:
+        position.stamp([np.asarray(one) for one in datapoint])
         values.append(int(datapoint[0]))
         if len(values) == num:
             break
@@ -58,13 +58,13 @@ def at_each_datapoint(monkeypatch):
 
 
 class TestPosition:
-    def test_tickets_count_from_one_over_all_passes(self):
-        """The ticket of a datapoint is its number in all passes together."""
-        tickets = begin(DataFromList([[n] for n in range(3)], shuffle=False))
-        datapoints = iter(tickets)
+    def test_numbers_count_from_one_over_all_passes(self):
+        """The number of a datapoint is its number in all passes together."""
+        position = begin(DataFromList([[n] for n in range(3)], shuffle=False))
+        datapoints = iter(position)
 
-        assert [1, 2, 3, 4, 5] == [tickets.stamp([np.array(next(datapoints))]) for _ in range(5)]
-        assert 5 == tickets.last
+        assert [1, 2, 3, 4, 5] == [position.stamp([np.array(next(datapoints))]) for _ in range(5)]
+        assert 5 == position.last
 
     @pytest.mark.parametrize("used", [0, 1, 7, 9, 10, 11, 19, 20, 25])
     def test_continues_after_the_last_used_datapoint(self, used):
@@ -79,40 +79,40 @@ class TestPosition:
 
     def test_a_snapshot_saves_work(self, at_each_datapoint):
         """The newest snapshot that is not after the last used datapoint is saved; then older ones are dropped."""
-        tickets = begin(Shuffled())
-        expected = read(tickets, 30)
-        state = tickets.state(17)
-        read(tickets, 1)
+        position = begin(Shuffled())
+        expected = read(position, 30)
+        state = position.state(17)
+        read(position, 1)
 
         assert (17, 17) == (state["used"], state["snapshot"])
-        assert 17 == tickets._snapshots[0].ticket
+        assert 17 == position._snapshots[0].number
         assert expected[17:] == read(begin(Shuffled(), state), 13)
 
     def test_without_time_there_is_no_snapshot(self):
         """Within a second no further snapshot is taken, and the datapoints in between are replayed."""
-        tickets = begin(Shuffled())
-        read(tickets, 30)
+        position = begin(Shuffled())
+        read(position, 30)
 
-        assert (17, 0) == (tickets.state(17)["used"], tickets.state(17)["snapshot"])
+        assert (17, 0) == (position.state(17)["used"], position.state(17)["snapshot"])
 
     def test_snapshots_are_thinned(self, at_each_datapoint, monkeypatch):
         """If nothing is used for long, every second one of the older snapshots is dropped, but not the first."""
         monkeypatch.setattr(module, "_MAX_SNAPSHOTS", 8)
-        tickets = begin(Shuffled())
-        expected = read(tickets, 100)
-        kept = [snapshot.ticket for snapshot in tickets._snapshots]
+        position = begin(Shuffled())
+        expected = read(position, 100)
+        kept = [snapshot.number for snapshot in position._snapshots]
 
         assert len(kept) <= 8
         assert 0 == kept[0]
         assert 100 == kept[-1]
         for used in (0, 3, 50, 95, 99):
-            assert expected[used:] == read(begin(Shuffled(), tickets.state(used)), 100 - used)
+            assert expected[used:] == read(begin(Shuffled(), position.state(used)), 100 - used)
 
     def test_a_state_right_after_a_restore_is_the_restored_one(self):
         """A training that is killed twice before its first step loses nothing, witnesses included."""
-        tickets = begin(Shuffled())
-        read(tickets, 23)
-        state = tickets.state(14)
+        position = begin(Shuffled())
+        read(position, 23)
+        state = position.state(14)
 
         resumed = begin(Shuffled(), state)
         assert pack_state(state, "") == pack_state(resumed.state(14), "")
@@ -121,15 +121,15 @@ class TestPosition:
 
     def test_leave_pass(self):
         """After leave_pass a new pass begins; what was read ahead is not replayed."""
-        tickets = begin(DataFromList([[n] for n in range(10)], shuffle=False))
-        read(tickets, 4)
-        tickets.leave_pass()
-        state = tickets.state(tickets.start)
-        read(tickets, 2)
+        position = begin(DataFromList([[n] for n in range(10)], shuffle=False))
+        read(position, 4)
+        position.leave_pass()
+        state = position.state(position.start)
+        read(position, 2)
 
         assert 4 == state["used"]
         for used in (4, 5, 6):
-            resumed = begin(DataFromList([[n] for n in range(10)], shuffle=False), tickets.state(used))
+            resumed = begin(DataFromList([[n] for n in range(10)], shuffle=False), position.state(used))
             assert used - 4 == read(resumed, 1)[0]
 
     def test_leave_pass_that_was_restored(self):
@@ -157,49 +157,49 @@ class TestPosition:
 
     def test_the_data_has_become_shorter(self):
         """Data that ends before the saved position raises an error."""
-        tickets = Tickets("Test", DataFromList([[1]] * 9, shuffle=False), None, True)
-        tickets.reset()
-        read(tickets, 9)
-        tickets = Tickets("Test", DataFromList([[1]] * 5, shuffle=False), tickets.state(9), True)
-        tickets.reset()
+        position = DataPosition("Test", DataFromList([[1]] * 9, shuffle=False), None, True)
+        position.reset()
+        read(position, 9)
+        position = DataPosition("Test", DataFromList([[1]] * 5, shuffle=False), position.state(9), True)
+        position.reset()
 
         with pytest.raises(RuntimeError, match="Test: the data ends 4 datapoints before the saved position"):
-            read(tickets, 1)
+            read(position, 1)
 
 
 class TestWitnesses:
     def test_the_next_eight(self):
         """A state has the checksums of the next eight datapoints, of those that were read ahead."""
-        tickets = begin(Shuffled())
-        read(tickets, 30)
+        position = begin(Shuffled())
+        read(position, 30)
 
-        assert [str(n) for n in range(18, 26)] == list(tickets.state(17)["witnesses"])
-        assert ["29", "30"] == list(tickets.state(28)["witnesses"])
+        assert [str(n) for n in range(18, 26)] == list(position.state(17)["witnesses"])
+        assert ["29", "30"] == list(position.state(28)["witnesses"])
 
     def test_the_same_data_is_confirmed(self, capsys):
         """If the datapoints that were due come, one line confirms it."""
-        tickets = begin(Shuffled())
-        read(tickets, 30)
-        read(begin(Shuffled(), tickets.state(17)), 10)
+        position = begin(Shuffled())
+        read(position, 30)
+        read(begin(Shuffled(), position.state(17)), 10)
         made_again, confirmed = capsys.readouterr().out.splitlines()
 
         assert "Test: 17 datapoints were replayed in " in made_again
         assert confirmed.endswith("Test: the next 8 datapoints are the ones that were due.")
 
     def test_other_data_is_an_error(self):
-        """If another datapoint comes, the error names its ticket, its component and the stage to suspect."""
-        tickets = begin(Changed(0))
-        read(tickets, 6)
+        """If another datapoint comes, the error names its number, its component and the stage to suspect."""
+        position = begin(Changed(0))
+        read(position, 6)
         with pytest.raises(
             RuntimeError, match="datapoint 5 is not the one that was due: component 0 .*Suspect Changed"
         ):
-            read(begin(Changed(100), tickets.state(4)), 1)
+            read(begin(Changed(100), position.state(4)), 1)
 
     def test_other_data_is_a_warning(self, capsys):
         """Without exact="require" it is one warning, and the training continues."""
-        tickets = begin(Changed(0))
-        read(tickets, 8)
-        assert [104, 105, 106] == read(begin(Changed(100), tickets.state(4), is_strict=False), 3)
+        position = begin(Changed(0))
+        read(position, 8)
+        assert [104, 105, 106] == read(begin(Changed(100), position.state(4), is_strict=False), 3)
         assert 1 == capsys.readouterr().out.count("is not the one that was due")
 
     @pytest.mark.parametrize(

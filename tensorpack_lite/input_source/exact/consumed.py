@@ -13,7 +13,7 @@ from ...loop.step import Step
 from ...utils.naming import USED_TICKETS_KEY, USED_TICKETS_OP_NAME
 
 
-class UsedDatapoints:
+class ConsumedCounter:
     """
     Number of the last datapoint that was used. Every run that takes a datapoint also counts it, whoever runs it.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 from typing import Any, Sequence
 
-from .recording import Recording, ResumeReport, State
+from .stage_position import ResumeReport, StagePosition, State
 
 
-class HasPosition:
+class Checkpointable:
     """
     The methods of a DataFlow that save and restore its position.
 
@@ -19,11 +19,9 @@ class HasPosition:
     """
 
     state_attributes: Sequence[str] = ()
-    _recording: Recording | None = None
+    _stage_position: StagePosition | None = None
     _state_to_restore: Sequence[Any] = ()  # the argument of `set_state`, until `reset_state`
-    _tape: Any = (
-        None  # after `reset_state`: a Tape, if the position of a stage that holds datapoints back is recorded
-    )
+    _numbered: Any = None  # after `reset_state`: a NumberedSource, if the position of a stage that holds datapoints back is recorded
     _draws_order = False  # whether `__iter__` draws random numbers for the whole pass before it returns
 
     def get_state(self) -> State:
@@ -38,7 +36,7 @@ class HasPosition:
         Raises:
             RuntimeError: `set_state` was not called before `reset_state`; or two passes are open at once.
         """
-        return self._require_recording("get_state").position()
+        return self._require_position("get_state").position()
 
     def set_state(self, state: State | None) -> None:
         """
@@ -61,14 +59,14 @@ class HasPosition:
         Raises:
             RuntimeError: `set_state` was not called before `reset_state`.
         """
-        return self._require_recording("resume_report").report()
+        return self._require_position("resume_report").report()
 
-    def _require_recording(self, method: str) -> Recording:
-        if self._recording is None:
+    def _require_position(self, method: str) -> StagePosition:
+        if self._stage_position is None:
             raise RuntimeError(
                 f"{type(self).__name__}.{method}: the position is not recorded. Call set_state(None) before reset_state()."
             )
-        return self._recording
+        return self._stage_position
 
     def _take_state_to_restore(self) -> State | None:
         """Return the argument of `set_state`, and forget it."""
@@ -76,21 +74,21 @@ class HasPosition:
         self._state_to_restore = ()
         return state
 
-    def _record(self, above: Any) -> Recording | None:
+    def _record(self, above: Any) -> StagePosition | None:
         """
-        Return the recording of this stage, whose `reset_state` begins, if its position is recorded.
+        Return the position of this stage, whose `reset_state` begins, if its position is recorded.
 
         Args:
             above: the stage that resets this one; None if this is the outermost one.
         """
-        parent: Recording | None = None if above is None else above._recording
+        parent: StagePosition | None = None if above is None else above._stage_position
         if self._state_to_restore:
-            self._recording = Recording(self, self._take_state_to_restore())
+            self._stage_position = StagePosition(self, self._take_state_to_restore())
             if parent is not None:  # below a stage that restores it by itself
-                parent.children.append(self._recording)
+                parent.children.append(self._stage_position)
         else:
-            self._recording = None if parent is None else parent.add_child(self)
-        return self._recording
+            self._stage_position = None if parent is None else parent.add_child(self)
+        return self._stage_position
 
     # Methods that stages override -----------------------------------------------------------------------------------
     def _can_seek(self) -> bool:
@@ -100,7 +98,7 @@ class HasPosition:
         The `__iter__` of such a stage takes `start`, the number of datapoints to leave out; if it is not 0, a pass
         continues, and the stages that this one reads continue by themselves.
         """
-        return self._recording is not None and self._recording.takes_start
+        return self._stage_position is not None and self._stage_position.takes_start
 
     def _own_state(self) -> State:
         """Return what must be kept beside generators and the stages that this one reads."""
@@ -115,8 +113,8 @@ class HasPosition:
         """Return the states of the stages that this one reads."""
         return (
             [child.state() for child in self._children()]
-            if self._tape is None
-            else [self._tape.source_state()]
+            if self._numbered is None
+            else [self._numbered.source_state()]
         )
 
     def _reports_read(self) -> list[ResumeReport]:
@@ -128,8 +126,8 @@ class HasPosition:
         for child in self._children():
             child.leave()
 
-    def _children(self) -> Sequence[Recording]:
-        return () if self._recording is None else self._recording.children
+    def _children(self) -> Sequence[StagePosition]:
+        return () if self._stage_position is None else self._stage_position.children
 
     def _stages_read(self) -> Sequence[object]:
         """Return the stages that this one reads in this process."""
@@ -143,7 +141,7 @@ class HasPosition:
 
     def _has_own_methods(self) -> bool:
         """Return whether a user's class saves its position by itself."""
-        return type(self).get_state is not HasPosition.get_state
+        return type(self).get_state is not Checkpointable.get_state
 
 
 def find_difference(flow: object, state: State) -> str | None:
@@ -156,7 +154,7 @@ def find_difference(flow: object, state: State) -> str | None:
     name, saved_name = type(flow).__name__, state.get("stage")
     if name != saved_name:
         return f"it has {name} where the saved one has {saved_name}"
-    stages: Sequence[object] = flow._stages_read() if isinstance(flow, HasPosition) else ()
+    stages: Sequence[object] = flow._stages_read() if isinstance(flow, Checkpointable) else ()
     saved = state.get("at", {}).get("children", [])
     if len(stages) != len(saved):
         return None  # a stage that reads others in worker processes

@@ -1,7 +1,7 @@
 """
 The position of a DataFlow: what a checkpoint keeps of it, and how a resumed training continues there.
 
-A `Recording` belongs to one stage of a pipeline. It knows the random generators that the stage's `reset_state` created,
+A `StagePosition` belongs to one stage of a pipeline. It knows the random generators that the stage's `reset_state` created,
 the stages that it reset, and how many datapoints the open pass has yielded. It observes all stages, the user's included,
 if `set_state` was called; otherwise there is none, and iteration costs nothing.
 
@@ -47,7 +47,7 @@ class ResumeReport(NamedTuple):
     reason: str
 
 
-class Recording(Observer):
+class StagePosition(Observer):
     """
     The generators and the position of one stage, from its `reset_state` on.
 
@@ -57,7 +57,7 @@ class Recording(Observer):
         where: the stages above it, for error messages.
 
     Attributes:
-        children: the recordings of the stages that its `reset_state` reset, in order.
+        children: the positions of the stages that its `reset_state` reset, in order.
         takes_start: whether a pass of the stage can begin at any datapoint.
         is_different: whether the datapoints that were replayed differ from the saved ones.
     """
@@ -67,7 +67,7 @@ class Recording(Observer):
         self._flow = weakref.ref(flow)
         self.takes_start = _takes_start(unobserved_pass(flow))
         self.where = f"{where}{type(flow).__name__}"
-        self.children: list[Recording] = []
+        self.children: list[StagePosition] = []
         self._generators: list[np.random.RandomState] = []
         self._restored = state  # until the first datapoint
         self._num_open = 0
@@ -83,7 +83,7 @@ class Recording(Observer):
     def flow(self) -> Any:
         """The stage."""
         flow = self._flow()
-        assert flow is not None, "bug: the stage was deleted, but its recording is used"
+        assert flow is not None, "bug: the stage was deleted, but its position is used"
         return flow
 
     # The state -------------------------------------------------------------------------------------------------------
@@ -165,15 +165,15 @@ class Recording(Observer):
         self.flow._restore_own_state(at["own"])
         self._set_generators(at["generators"])
 
-    def add_child(self, flow: Any) -> Recording:
-        """Return a new recording for a stage that is being reset, with the state that was saved for it."""
+    def add_child(self, flow: Any) -> StagePosition:
+        """Return a new position for a stage that is being reset, with the state that was saved for it."""
         states = [] if self._restored is None else self._restored["at"]["children"]
         number = len(self.children)
         state = states[number] if number < len(states) else None
         if state is not None and flow._has_own_methods():
             flow.set_state(state.get("custom"))
             state = flow._take_state_to_restore()
-        self.children.append(Recording(flow, state, f"{self.where} > "))
+        self.children.append(StagePosition(flow, state, f"{self.where} > "))
         return self.children[-1]
 
     def one_pass(self, begin: Begin) -> Iterator[Any]:
@@ -205,8 +205,8 @@ class Recording(Observer):
             self._restored = None
             del flow
 
-    def find_different(self) -> Recording | None:
-        """Return the recording of a stage whose replayed datapoints differ from the saved ones."""
+    def find_different(self) -> StagePosition | None:
+        """Return the position of a stage whose replayed datapoints differ from the saved ones."""
         found = (child.find_different() for child in self.children)
         return self if self.is_different else next((one for one in found if one is not None), None)
 

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("tensorflow")
 
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.input_source.exact.used import UsedDatapoints
+from tensorpack_lite.input_source.exact.consumed import ConsumedCounter
 from tensorpack_lite.loop.session import HookedSession
 from tensorpack_lite.tfutils.collection import CollectionGuard
 from tensorpack_lite.tfutils.varmanip import kept_variables
@@ -15,9 +15,9 @@ from tensorpack_lite.tfutils.varmanip import kept_variables
 
 @pytest.fixture
 def towers(sess):
-    """Two towers that take one and three elements of a queue, the second after the first, and the UsedDatapoints."""
+    """Two towers that take one and three elements of a queue, the second after the first, and their counter."""
     queue = tf.FIFOQueue(20, [tf.float32], [[]])
-    used, tensors = UsedDatapoints(5), []
+    used, tensors = ConsumedCounter(5), []
     for num in (1, 3):
         with tf.control_dependencies(tensors[-1:]), tf.control_dependencies([used.count(num)]):
             tensors.append(queue.dequeue_many(num))
@@ -29,7 +29,7 @@ class TestNumber:
     def test_before_the_first_run(self, sess, towers):
         """Before the first run, and without towers, the number is that of the begin."""
         assert 5 == towers[1].number()
-        assert 7 == UsedDatapoints(7).number()
+        assert 7 == ConsumedCounter(7).number()
 
     def test_who_runs_does_not_matter(self, sess, towers):
         """Runs of a hooked and of the raw session count what they take, and runs that take nothing do not count."""
@@ -63,7 +63,7 @@ class TestNumber:
     @pytest.mark.parametrize("takes", [True, False])
     def test_in_a_branch(self, sess, takes):
         """A datapoint that is taken inside a branch counts only if the branch is taken."""
-        queue, used = tf.FIFOQueue(20, [tf.float32], [[]]), UsedDatapoints(0)
+        queue, used = tf.FIFOQueue(20, [tf.float32], [[]]), ConsumedCounter(0)
 
         def take():
             with tf.control_dependencies([used.count(1)]):
@@ -78,7 +78,7 @@ class TestNumber:
 
     def test_in_a_loop(self, sess):
         """Datapoints that are taken inside a loop count in each iteration."""
-        queue, used = tf.FIFOQueue(20, [tf.float32], [[]]), UsedDatapoints(0)
+        queue, used = tf.FIFOQueue(20, [tf.float32], [[]]), ConsumedCounter(0)
 
         def take(number, total):
             with tf.control_dependencies([used.count(1)]):
@@ -95,7 +95,7 @@ class TestTowers:
         """The towers take their datapoints in order, so the last number of each one is known."""
         sess.run(towers[0])
         assert [6, 9] == towers[1].of_towers()
-        assert [] == UsedDatapoints(3).of_towers()
+        assert [] == ConsumedCounter(3).of_towers()
 
     @pytest.mark.slow
     def test_a_run_that_waits(self, sess, towers):
@@ -117,6 +117,6 @@ def test_counting_in_validation_is_not_logged(log_lines):
     """The variable of a validation's input is not logged as a collection that grew by surprise."""
     with tf.Graph().as_default():
         guard = CollectionGuard("val", [])
-        UsedDatapoints(0).count(1)
+        ConsumedCounter(0).count(1)
         guard.close(log_changes=True)
     assert not [line for line in log_lines if "Collections that grew" in line]

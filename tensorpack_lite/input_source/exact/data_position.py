@@ -1,9 +1,9 @@
 """
 Position of the data of an input, for a checkpoint.
 
-Each datapoint gets a *ticket*, its number from 1, when it is read. Datapoints are used in this order, so the number
+Each datapoint gets a number, from 1 on, when it is read. Datapoints are used in this order, so the number
 of those that were used tells a checkpoint which ones were used, and which were only read ahead. It contains the
-newest snapshot of the DataFlow that is not after the last used ticket.
+newest snapshot of the DataFlow that is not after the last used datapoint.
 After a resume, the few datapoints in between are replayed. The checkpoint also contains *witnesses*,
 checksums of the datapoints that had been read ahead. They show whether the same datapoints come.
 """
@@ -19,8 +19,8 @@ from typing import Any, Deque, Dict, Iterator, NamedTuple, Sequence
 import numpy as np
 
 from ...dataflow.base import DataFlow, Datapoint
-from ...dataflow.exact.position import find_difference
-from ...dataflow.exact.recording import ResumeReport, State
+from ...dataflow.exact.checkpointable import find_difference
+from ...dataflow.exact.stage_position import ResumeReport, State
 from ...utils import logger
 from ..stream import Stream
 
@@ -32,11 +32,11 @@ _NUM_SAMPLED = 128
 
 
 class _Snapshot(NamedTuple):
-    ticket: int
+    number: int
     state: State
 
 
-class Tickets(Stream):
+class DataPosition(Stream):
     """
     Numbers for the datapoints of a DataFlow that is repeated without end, and snapshots of its position.
 
@@ -76,11 +76,11 @@ class Tickets(Stream):
         self._snapshots: Deque[_Snapshot] = deque()
         self._snapshot_due = 0.0
         self._used = 0  # at the last call of `state`
-        self._recent: Deque[Any] = deque(maxlen=num_ahead)  # pairs (ticket, samples of its components)
+        self._recent: Deque[Any] = deque(maxlen=num_ahead)  # pairs (number, samples of its components)
 
     @property
     def last(self) -> int:
-        """The ticket of the last datapoint that was read; 0 before the first."""
+        """The number of the last datapoint that was read; 0 before the first."""
         return max(self._last, self.start)
 
     def reset(self) -> None:
@@ -124,8 +124,8 @@ class Tickets(Stream):
 
     def _compare_replayed(self) -> None:
         """Compare the datapoints of the open pass that a stage has replayed."""
-        recording = self.flow._recording
-        different = None if recording is None else recording.find_different()
+        position = self.flow._stage_position
+        different = None if position is None else position.find_different()
         if different is not None:
             stage = different.where.split(" > ")[-1]
             self._complain(
@@ -144,19 +144,19 @@ class Tickets(Stream):
 
     def stamp(self, arrays: Sequence[np.ndarray]) -> int:
         """
-        Return the ticket of the datapoint that was read last, and compare it with its witness.
+        Return the number of the datapoint that was read last, and compare it with its witness.
 
         Raises:
             RuntimeError: it differs from the one that was due, and `is_strict`.
         """
-        self._last = ticket = self._last + 1
+        self._last = number = self._last + 1
         samples = list(map(_sample, arrays))
-        self._recent.append((ticket, samples))
-        if self._expected and ticket in self._expected:
-            self._compare(self._expected.pop(ticket), list(map(_checksum, samples)))
+        self._recent.append((number, samples))
+        if self._expected and number in self._expected:
+            self._compare(self._expected.pop(number), list(map(_checksum, samples)))
         if time.monotonic() > self._snapshot_due:
             self._take_snapshot()
-        return ticket
+        return number
 
     def _compare(self, expected: list[str], found: list[str]) -> None:
         if expected != found:
@@ -177,13 +177,13 @@ class Tickets(Stream):
         Return the position after a datapoint.
 
         Args:
-            used: the ticket of the last datapoint that training has used.
+            used: the number of the last datapoint that training has used.
         """
-        snapshot = next(one for one in reversed(list(self._snapshots)) if one.ticket <= used)
+        snapshot = next(one for one in reversed(list(self._snapshots)) if one.number <= used)
         self._used = used
         return {
             "used": used,
-            "snapshot": snapshot.ticket,
+            "snapshot": snapshot.number,
             "flow": snapshot.state,
             "witnesses": self._witnesses_after(used),
         }
@@ -191,10 +191,10 @@ class Tickets(Stream):
     def _witnesses_after(self, used: int) -> State:
         due = range(used + 1, used + 1 + _NUM_WITNESSES)
         witnesses = dict(self._expected)  # those that have not come yet stay
-        for ticket, samples in list(self._recent):
-            if ticket in due:
-                witnesses[ticket] = list(map(_checksum, samples))
-        return {str(ticket): witnesses[ticket] for ticket in due if ticket in witnesses}
+        for number, samples in list(self._recent):
+            if number in due:
+                witnesses[number] = list(map(_checksum, samples))
+        return {str(number): witnesses[number] for number in due if number in witnesses}
 
     def state_now(self) -> State:
         """Return the position after the last datapoint that was read; for the thread that iterates."""
@@ -204,7 +204,7 @@ class Tickets(Stream):
     def _take_snapshot(self) -> None:
         self._snapshots.append(_Snapshot(self._last, self.flow.get_state()))
         self._snapshot_due = time.monotonic() + _SNAPSHOT_SECONDS
-        while len(self._snapshots) > 1 and self._snapshots[1].ticket <= self._used:
+        while len(self._snapshots) > 1 and self._snapshots[1].number <= self._used:
             self._snapshots.popleft()  # only here: another thread may be in `state`
         if len(self._snapshots) > _MAX_SNAPSHOTS:  # keep every second one of the older half
             snapshots = list(self._snapshots)
@@ -226,7 +226,7 @@ def _checksum(sample: tuple[Any, ...]) -> str:
     return f"{dtype} {tuple(shape)} {zlib.crc32(content)}"
 
 
-class Elements:
+class DatasetPosition:
     """
     Position in a `tf.data.Dataset`. At a resume, all elements up to it are replayed.
 

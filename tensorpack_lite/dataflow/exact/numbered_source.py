@@ -18,7 +18,7 @@ import numpy as np
 
 from ...utils.serialize import MsgpackSerializer
 from ..base import DataFlow, Datapoint, ProxyDataFlow
-from .recording import State
+from .stage_position import State
 
 _SNAPSHOT_SECONDS = 1.0  # a snapshot takes up to a few milliseconds
 _LONG = 10  # times the capacity of the stage
@@ -33,7 +33,7 @@ class _Snapshot(NamedTuple):
     state: State
 
 
-class Tape(ProxyDataFlow):
+class NumberedSource(ProxyDataFlow):
     """
     Numbered datapoints of all passes of a DataFlow, from 1 on, with snapshots of its position, about one per second.
 
@@ -175,9 +175,11 @@ class Tape(ProxyDataFlow):
         )
 
 
-def make_tape(stage: ProxyDataFlow, held: Callable[[], Iterable[Numbered]], capacity: int) -> Tape | None:
-    """Return the tape of a stage that was reset; None if its position is not recorded. The arguments are those of Tape."""
-    return None if stage._recording is None else Tape(stage.ds, held, capacity)
+def make_numbered_source(
+    stage: ProxyDataFlow, held: Callable[[], Iterable[Numbered]], capacity: int
+) -> NumberedSource | None:
+    """Return the numbered source of a stage that was reset; None if its position is not recorded. The arguments are those of NumberedSource."""
+    return None if stage._stage_position is None else NumberedSource(stage.ds, held, capacity)
 
 
 def _num_bytes(datapoint: Datapoint) -> int:
