@@ -10,7 +10,7 @@ import numpy as np
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..tfutils.common import get_global_step_var
-from ..tfutils.reads import let_updates_wait, plain_reads
+from ..tfutils.early_read import let_updates_wait, plain_reads
 from ..utils import logger
 from ..utils.checks import check_positive
 from ..utils.naming import GLOBAL_STEP_INCR_OP_NAME

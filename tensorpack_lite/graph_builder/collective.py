@@ -13,8 +13,8 @@ from typing import Any, Callable, Dict, NamedTuple, Sequence
 
 from ..compat import TF_VERSION, tensorflow
 from ..compat import tfv1 as tf
+from ..tfutils.early_read import shared_read
 from ..tfutils.gradproc import GradVars
-from ..tfutils.reads import shared_read
 from ..tfutils.scope_utils import under_name_scope
 from ..utils import logger
 from .allreduce import next_instance_key

@@ -10,8 +10,8 @@ from types import ModuleType
 from typing import Sequence
 
 from ..compat import tfv1 as tf
+from ..tfutils.early_read import shared_read
 from ..tfutils.gradproc import GradVars
-from ..tfutils.reads import shared_read
 from ..tfutils.scope_utils import under_name_scope
 from ..utils import logger
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..compat import TensorSpec
 from ..compat import tfv1 as tf
 from ..tfutils.tower.context import get_current_tower_context
-from ..tfutils.tower.mistakes import explain_mistakes
+from ..tfutils.tower.error_hints import explain_mistakes
 from ..utils.argtools import memoized_method
 from ..utils.errors import type_error
 from ..utils.old_names import HasOldInterface, old_name_finder, old_star_names

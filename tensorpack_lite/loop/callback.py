@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, Sequence
 from ..compat import tfv1 as tf
 from ..compat.value_names import explain_handles
 from ..tfutils.common import find_fetch
-from ..tfutils.tower.mistakes import explain_mistakes
+from ..tfutils.tower.error_hints import explain_mistakes
 from .trainer import LoopTrainer
 
 

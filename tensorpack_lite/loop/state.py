@@ -71,7 +71,7 @@ class TrainLoop:
             reads `self.trainer.loop.outcome`. An error in `after_train` does not change it.
         error: the exception that ended training, `StopTraining` included; None if all epochs are done.
         at_end: functions to call when training has ended, after `after_train` of all callbacks and the end of the session.
-        num_parts: how many times callbacks have called `end_if_preempted`.
+        heartbeats: how many times callbacks have called `end_if_preempted`.
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class TrainLoop:
         self.outcome: Outcome | None = None
         self.error: BaseException | None = None
         self.at_end = ExitStack()
-        self.num_parts = 0
+        self.heartbeats = 0
         self._ranges: tuple[int, int, int] | None = None
         self._resumed: tuple[int, int] | None = None
         self.has_calls_left = False

@@ -24,8 +24,8 @@ from ..compat import tfv1 as tf
 from ..compat.private import inside_loop_or_xla, inside_xla
 from ..compat.variables import get_variable
 from ..tfutils.collection import inside_branch
+from ..tfutils.early_read import shared_read
 from ..tfutils.precision import may_overflow
-from ..tfutils.reads import shared_read
 from ..tfutils.tower.context import get_current_tower_context
 from ..tfutils.tower.joint import mean_over_ranks, mean_over_towers
 from ..utils.argtools import log_once

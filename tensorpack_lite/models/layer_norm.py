@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable
 
 from ..compat import tfv1 as tf
-from ..tfutils.reads import shared_read
+from ..tfutils.early_read import shared_read
 from .arguments import convert_to_tflayer_args
 from .checks import require_known_channels, require_rank
 from .normalization import affine_parameters, along, compute_moments, normalize, statistics_dtype

@@ -6,8 +6,8 @@ from functools import partial
 
 from ..compat import tfv1 as tf
 from ..compat.variables import get_variable
+from ..tfutils.early_read import shared_read
 from ..tfutils.precision import variable_dtype
-from ..tfutils.reads import shared_read
 from ..tfutils.symbolic_functions import compute_in_float32
 from ..utils.old_names import old_arguments
 from .batch_norm import BatchNorm

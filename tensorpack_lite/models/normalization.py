@@ -12,7 +12,7 @@ from ..compat import tensorflow
 from ..compat import tfv1 as tf
 from ..compat.private import has_kernel
 from ..compat.variables import get_variable
-from ..tfutils.reads import shared_read
+from ..tfutils.early_read import shared_read
 from ..utils.gpu import get_num_gpu
 from .checks import layer_title
 from .layout import convert_layout, get_kernel_format

@@ -8,8 +8,8 @@ from typing import Callable
 from ..compat import tfv1 as tf
 from ..compat.variables import get_variable
 from ..tfutils.collection import inside_branch, leave_branch_advice
+from ..tfutils.early_read import shared_read
 from ..tfutils.precision import to_float32, variable_dtype
-from ..tfutils.reads import shared_read
 from ..tfutils.symbolic_functions import compute_in_float32
 from ..utils.argtools import get_data_format
 from .arguments import get_activation

@@ -7,7 +7,7 @@ from typing import Any, Callable, List, NamedTuple, Tuple
 
 from ..compat import tfv1 as tf
 from ..compat.variables import get_variable
-from ..tfutils.reads import shared_read
+from ..tfutils.early_read import shared_read
 from .recurrent_product import Product, multiply
 
 Step = Callable[[Any, Any], Any]

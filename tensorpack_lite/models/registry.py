@@ -14,7 +14,7 @@ from ..compat import tfv1 as tf
 from ..tfutils.argscope import get_arg_scope, mark_enabled
 from ..tfutils.model_utils import get_shape_str
 from ..tfutils.precision import in_float32_part, to_float32
-from ..tfutils.tower.mistakes import explain_mistakes, explain_name_clash
+from ..tfutils.tower.error_hints import explain_mistakes, explain_name_clash
 from ..utils import logger
 from ..utils.arguments import explain_argument
 from ..utils.inspection import origin

@@ -7,8 +7,8 @@ from typing import Any, Callable, Sequence
 
 from ..compat import tfv1 as tf
 from ..compat.private import inside_loop_or_xla
+from ..tfutils.early_read import shared_read
 from ..tfutils.random import dropout
-from ..tfutils.reads import shared_read
 from ..tfutils.symbolic_functions import widen
 from ..utils import logger
 from ..utils.argtools import graph_memoized, log_once

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..compat import private
 from ..compat import tfv1 as tf
-from .gate import is_gate
+from .update_gate import is_gate
 
 _ADVICE = "Return it from the branch, and use what tf.cond returns; call tf.summary after tf.cond, with what it returns."
 

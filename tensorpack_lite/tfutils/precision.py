@@ -30,8 +30,8 @@ from ..utils import logger
 from ..utils.argtools import graph_memoized
 from ..utils.checks import check_choice
 from ..utils.gpu import get_num_gpu
+from .early_read import shared_read
 from .loss_scale import scale_loss
-from .reads import shared_read
 from .symbolic_functions import compute_in_float32
 from .tower.context import get_current_tower_context
 from .varreplace import custom_getter_scope

@@ -26,8 +26,8 @@ from ..utils.argtools import graph_memoized
 from ..utils.checks import check_at_least, check_fraction, check_type
 from .common import get_global_step_var
 from .dependency import operations_of_fetches
+from .early_read import read_before_update
 from .nodes import find_nodes
-from .reads import read_before_update
 from .symbolic_functions import widen
 from .tower.context import get_current_tower_context
 

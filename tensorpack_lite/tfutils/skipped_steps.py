@@ -6,7 +6,7 @@ from typing import Callable, Sequence
 
 from ..compat import tfv1 as tf
 from ..utils.argtools import graph_memoized
-from .gate import change_only_if
+from .update_gate import change_only_if
 
 
 class SkippedSteps:

@@ -18,7 +18,7 @@ from ..utils.old_names import accepts_old_names, old_name_finder, old_star_names
 from ..utils.png import encode_png
 from .collection import inside_branch, leave_branch_advice
 from .common import root_variable_scope
-from .reads import read_before_update
+from .early_read import read_before_update
 from .scope_utils import cached_name_scope
 from .symbolic_functions import rms, widen
 from .tower.context import get_current_tower_context

@@ -22,7 +22,7 @@ from ..diagnostics.speed.speed import Speed
 from ..loop.callback import Callback
 from ..loop.extension import ExtendedTrainer, Extension
 from ..tfutils.model_utils import describe_trainable_vars
-from ..tfutils.tower.mistakes import explain_mistakes
+from ..tfutils.tower.error_hints import explain_mistakes
 from .directory_lock import DirectoryLock
 from .exact.extension import ExactTraining
 from .exact.total_batch import TotalBatch

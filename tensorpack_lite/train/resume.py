@@ -94,7 +94,7 @@ class _RestoreTraining(SaverRestore):
         new = [name for name in names if name in trainable and name not in self.later]
         super()._report_new([name for name in names if name not in trainable])
         if new:
-            _complain(
+            _warn_or_raise(
                 f"{self.path} does not have {', '.join(new)}, which keep their initial values. {self._advice}"
             )
 
@@ -237,7 +237,7 @@ def find_place(loop: TrainLoop, callbacks: Callbacks, state: dict[str, Any] | No
     saved = Place.from_dict(state["place"], "SessionInit.checkpoint_state")
     place = saved.with_steps_per_epoch(loop.steps_per_epoch)
     if place.starting_epoch != loop.starting_epoch:
-        _complain(
+        _warn_or_raise(
             f"Training starts with epoch {loop.starting_epoch}, as given, although the checkpoint was saved in epoch "
             f"{place.epoch_num}."
         )
@@ -267,7 +267,7 @@ def _complain_of_skipped(place: Place, callbacks: Callbacks, reason: str) -> Non
     finished = {str(cb) for cb in callbacks.cbs if isinstance(cb, (MonitorBase, Monitors))}
     skipped = [name for name in place.callbacks[place.num_called :] if name not in finished]
     if skipped:
-        _complain(
+        _warn_or_raise(
             f"{reason}Calls that were due when the checkpoint was saved ({place.phase} at step {place.num_steps} of epoch "
             f"{place.epoch_num}) are skipped: {', '.join(skipped)}."
         )
@@ -291,13 +291,13 @@ def _finish_monitor(cb: Callback, loop: TrainLoop, saved: Place, place: Place) -
     loop.epoch_num = epoch
 
 
-def _complain(sentence: str) -> None:
+def _warn_or_raise(sentence: str) -> None:
     """Log a warning; raise RuntimeError if exactness is required."""
     exact = find_exact()
     if exact is None:
         logger.warning(sentence)
     else:
-        exact.complain(sentence)
+        exact.warn_or_raise(sentence)
 
 
 def continue_from(

@@ -17,9 +17,9 @@ from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..tfutils.sessinit import SessionInit
 from ..tfutils.summary import add_moving_summary, has_scalar_summary
 from ..tfutils.tower.context import PredictTowerContext, get_current_tower_context  # noqa: F401 (scripts import it here)
+from ..tfutils.tower.error_hints import explain_mistakes
 from ..tfutils.tower.func import TowerFunc
 from ..tfutils.tower.handle import TowerTensorHandle, TowerTensorHandles
-from ..tfutils.tower.mistakes import explain_mistakes
 from ..utils import logger
 from ..utils.argtools import call_only_once, memoized
 from ..utils.errors import type_error

@@ -336,7 +336,7 @@ class Trainer(HasOldInterface):
 
     def end_if_preempted(self) -> None:
         """End training if a signal was received; see `LoopTrainer.end_if_preempted`."""
-        self.loop.num_parts += 1
+        self.loop.heartbeats += 1
         if self._callbacks.check is not None:
             self._callbacks.check()
 

@@ -11,7 +11,7 @@ from tensorpack_lite.graph_builder.data_parallel import DataParallelBuilder
 from tensorpack_lite.models.regularize import Dropout
 from tensorpack_lite.tfutils import random
 from tensorpack_lite.tfutils.common import get_global_step_var
-from tensorpack_lite.tfutils.reads import let_updates_wait
+from tensorpack_lite.tfutils.early_read import let_updates_wait
 from tensorpack_lite.tfutils.tower.context import TowerContext, TrainTowerContext
 
 SHAPE = [4, 5]

@@ -270,7 +270,7 @@ class _Standstill:
 def _place_of(trainer: ExtendedTrainer) -> object:
     """Return a value that changes whenever the main thread comes further."""
     loop, callbacks = trainer.loop, trainer.callbacks
-    counters = loop.epoch_num, loop.local_step, loop.global_step, loop.num_parts
+    counters = loop.epoch_num, loop.local_step, loop.global_step, loop.heartbeats
     call = callbacks.phase, callbacks.num_called, kind_of_place(trainer)
     return counters, call, trainer.is_in_run
 

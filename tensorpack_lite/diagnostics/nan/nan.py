@@ -10,7 +10,7 @@ import numpy as np
 from ...compat import tfv1 as tf
 from ...loop.callback import Callback
 from ...loop.state import StopTraining
-from ...tfutils.gate import applied_gradients, let_updates_pass_if, squared_norms
+from ...tfutils.update_gate import applied_gradients, let_updates_pass_if, squared_norms
 from ...utils import logger
 from .autopsy import Incident, examine
 from .batch_capture import BatchCapture, tensors_computed_from, training_towers

@@ -128,12 +128,12 @@ class DataPosition(Stream):
         different = None if position is None else position.find_different()
         if different is not None:
             stage = different.where.split(" > ")[-1]
-            self._complain(
+            self._warn_or_raise(
                 f"{self._who}: the replayed datapoints of {stage} differ from those before the checkpoint was saved. "
                 f"Suspect {stage}"
             )
 
-    def _complain(self, finding: str) -> None:
+    def _warn_or_raise(self, finding: str) -> None:
         message = (
             f"{finding}: does it draw random numbers from elsewhere than self.rng, read a clock, or have the files changed? "
             "Run: tensorpack-lite resume-check"
@@ -165,7 +165,7 @@ class DataPosition(Stream):
             names = [str(i) for i, (one, other) in pairs if one != other] or ["number"]
             reports = self.flow.resume_report()
             weak = next((r.stage for r in reports if r.level == "replay"), "the data itself")
-            self._complain(
+            self._warn_or_raise(
                 f"{self._who}: datapoint {self._last} is not the one that was due: component {', '.join(names)} differs from the "
                 f"datapoint that was read before the checkpoint was saved. Suspect {weak}"
             )

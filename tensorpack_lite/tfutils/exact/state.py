@@ -85,12 +85,12 @@ class ExactResume:
         self.sources[name] = source
         state: State | None = self._saved.get("sources", {}).get(name)
         if state is None and self.is_resumed:
-            self.complain(
+            self.warn_or_raise(
                 f"The checkpoint has no position for {name}, so its data starts from the beginning."
             )
         return state
 
-    def complain(self, sentence: str) -> None:
+    def warn_or_raise(self, sentence: str) -> None:
         """Warn that something is not exact; raise RuntimeError if exactness is required."""
         if self.is_required:
             raise RuntimeError(f'{sentence} With exact="require" this is an error; exact=True continues.')
@@ -105,7 +105,7 @@ class ExactResume:
         self._setup.__exit__(None, None, None)
         lost = [variable.op.name for variable in _local_variables()[1]]
         if lost:
-            self.complain(
+            self.warn_or_raise(
                 f"The local variables {', '.join(lost)} are not resumed (expected numbers of at most {_MAX_LOCAL_BYTES >> 20} MB "
                 "in all). Put them into GLOBAL_VARIABLES, which checkpoints contain."
             )
@@ -136,7 +136,9 @@ class ExactResume:
         saved = self._saved.get("tables", {})
         missing = [name for name in self.tables.names if name not in saved]
         if missing:
-            self.complain(f"The checkpoint does not have the contents of these tables: {', '.join(missing)}.")
+            self.warn_or_raise(
+                f"The checkpoint does not have the contents of these tables: {', '.join(missing)}."
+            )
         self.tables.restore(saved)
 
     def state(self) -> State:
@@ -162,7 +164,7 @@ class ExactResume:
     def _table_contents(self) -> State:
         contents, too_large = ({}, []) if self.tables is None else self.tables.state()
         if too_large:
-            self.complain(
+            self.warn_or_raise(
                 f"The checkpoint will not have the contents of these tables: {', '.join(too_large)} (expected at most "
                 f"{MAX_TABLE_BYTES >> 20} MB in all). A resumed training is not exact."
             )

@@ -12,8 +12,8 @@ from ...compat.value_names import explain_handles
 from ...utils.checks import check_callable
 from ...utils.uncaught import EndsBriefly
 from .context import BaseTowerContext, get_current_tower_context
+from .error_hints import describe_second_variable, explain_mistakes
 from .handle import TowerTensorHandle, TowerTensorHandles
-from .mistakes import describe_second_variable, explain_mistakes
 
 
 class TowerFunc:

@@ -27,7 +27,7 @@ class TotalBatch(Extension):
         exact, now = find_exact(), self.state_dict(trainer)
         if exact is None or now is None or _total(now) == _total(state):
             return
-        exact.complain(
+        exact.warn_or_raise(
             f"The total batch was {_total(state)} ({state['size']} ranks, {state['batch']} each) and is {_total(now)} "
             f"({now['size']} ranks, {now['batch']} each). The learning rate does not change, and an epoch still has "
             f"{trainer.steps_per_epoch} steps. To keep the total batch, use ShardData.share({_total(state)}, trainer.size)."

@@ -56,11 +56,11 @@ def begin_exact_resume(
     part, not_exact = (state, "") if trainer is None else trainer.state_to_resume(state)
     exact = begin_exact(mode, (part or {}).get("exact"), 0 if trainer is None else trainer.rank)
     if not_exact:
-        exact.complain(not_exact)
+        exact.warn_or_raise(not_exact)
     is_chief = trainer is None or trainer.is_chief
     if is_chief and state is not None and "exact" not in state:
         name = getattr(session_init, "path", "The checkpoint")
-        exact.complain(
+        exact.warn_or_raise(
             f"{name} has no positions of the data: it was saved without exact. The data starts from the beginning."
         )
 
@@ -108,7 +108,7 @@ def say_what_is_exact(
     not_exact += [reason for reason in (trainer.not_repeatable, other_reason) if reason]
     replayed = [report.stage for report in reports if report.level == "replay"]
     if not_exact:
-        exact.complain(f"Exact resume: NOT exact: {'; '.join(not_exact)}.")
+        exact.warn_or_raise(f"Exact resume: NOT exact: {'; '.join(not_exact)}.")
     else:
         again = f"the open pass of {_listed(replayed)} is" if replayed else "at most 1 s of it is"
         switches = determinism_switches()

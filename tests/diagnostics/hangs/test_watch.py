@@ -118,7 +118,7 @@ class Main:
 
     def __init__(self, monkeypatch, is_computing=False):
         self.call = None
-        loop = SimpleNamespace(epoch_num=1, local_step=0, global_step=0, num_parts=0)
+        loop = SimpleNamespace(epoch_num=1, local_step=0, global_step=0, heartbeats=0)
         callbacks = SimpleNamespace(phase="trigger_step", num_called=0)
         self.trainer = SimpleNamespace(
             loop=loop,

@@ -1,4 +1,4 @@
-"""Tests of tfutils/reads.py: a read for a summary always returns the value from before the step's update."""
+"""Tests of tfutils/early_read.py: a read for a summary always returns the value from before the step's update."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.compat.private import add_control_inputs
-from tensorpack_lite.tfutils.reads import let_updates_wait, plain_reads, read_before_update, shared_read
+from tensorpack_lite.tfutils.early_read import let_updates_wait, plain_reads, read_before_update, shared_read
 from tensorpack_lite.tfutils.summary import add_param_summary
 from tensorpack_lite.utils.naming import READ_BEFORE_UPDATE_KEY
 
