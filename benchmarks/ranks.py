@@ -27,7 +27,7 @@ from scaling import seconds_to_first_step
 from tensorpack_lite.ranks.channel import RankChannel
 from tensorpack_lite.ranks.cluster import free_ports
 from tensorpack_lite.ranks.diagnosis import interval_seconds
-from tensorpack_lite.ranks.place import find_place
+from tensorpack_lite.ranks.rank_info import find_rank_info
 
 HUB_SECONDS = 10.0
 
@@ -79,8 +79,8 @@ def main() -> None:
 
     for nodes in (2, 1000):
         environ = step_of_slurm(nodes)
-        values = [time_calls(lambda e=environ: find_place(e), 20) * 1e3 for _ in range(repetitions)]
-        add(f"`find_place`, {nodes:,} nodes", "ms", 1.0, values)
+        values = [time_calls(lambda e=environ: find_rank_info(e), 20) * 1e3 for _ in range(repetitions)]
+        add(f"`find_rank_info`, {nodes:,} nodes", "ms", 1.0, values)
     # before the meetings, whose threads would make the memory of this process, which the hub inherits, larger
     for size, limit in ((8, 0.5), (many, 10.0)):
         costs = [measure_channel(size, HUB_SECONDS) for _ in range(repetitions)]

@@ -13,7 +13,7 @@ from ..ranks.channel import RankChannel
 from ..ranks.cluster import parse_address
 from ..ranks.connecting import RankError
 from ..ranks.meeting import gather_machines, plan_meeting
-from ..ranks.place import find_place, find_remark
+from ..ranks.rank_info import find_rank_info, find_remark
 
 _HEADERS = ["rank", "host", "address", "launcher", "round trip"]
 
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ValueError, OSError: the environment of this process does not tell where the ranks meet, or the secret is not valid.
     """
-    place = find_place(os.environ)
+    place = find_rank_info(os.environ)
     if place is None or place.size == 1:
         sys.stdout.write(f"This process trains alone. {find_remark(os.environ)}".rstrip() + "\n")
         return 0

@@ -16,7 +16,7 @@ The moments of a training, in order:
 
 A new moment also needs its call in `Trainer.main_loop`, a line in `ProxyCallback`, `Callbacks`, `EnableCallbackIf` and
 docs/callbacks.md, and in the tests `MOMENTS` of fakes/recording.py. If a checkpoint may be saved in it, also extend
-`Callbacks.phase`, `_PHASES` of place.py and `take_state` of train/resume.py; otherwise a resumed training repeats steps.
+`Callbacks.phase`, `_PHASES` of resume_point.py and `take_state` of train/resume.py; otherwise a resumed training repeats steps.
 `_IN_LOOP` of group.py lists the moments whose calls a resumed training may owe.
 """
 

@@ -11,7 +11,7 @@ from .channel import RankChannel
 from .cluster import Cluster, format_address
 from .connecting import plain_host
 from .loopback import is_loopback
-from .place import RankPlace
+from .rank_info import RankInfo
 
 _VARIABLES = ("TENSORPACK_RANKS_ADDRESS", "TENSORPACK_LITE_SECRET")
 _MPI_LINES = {
@@ -41,7 +41,7 @@ class Meeting(NamedTuple):
         return f"Rank 0: {host}, port{more}. {self.credentials.describe()}"
 
 
-def plan_meeting(place: RankPlace) -> Meeting:
+def plan_meeting(place: RankInfo) -> Meeting:
     """
     Return where the ranks meet.
 

@@ -13,7 +13,7 @@ from ..ranks.cluster import Cluster, parse_address
 from ..ranks.connecting import RankError, hold_port, reach
 from ..ranks.loopback import is_loopback, restrict_to_loopback
 from ..ranks.meeting import gather_machines, plan_meeting
-from ..ranks.place import RankPlace, port_range
+from ..ranks.rank_info import RankInfo, port_range
 from ..tfutils.gradproc import GradVars
 from ..tfutils.sesscreate import NewSessionCreator
 from ..utils import logger
@@ -89,7 +89,7 @@ class CollectiveTrainer(RankTrainer):
         if self.ranks is not None:
             self._group = self._group._replace(first_key=_take_keys(self.ranks.channel))
 
-    def _gather_cluster(self, place: RankPlace) -> Cluster:
+    def _gather_cluster(self, place: RankInfo) -> Cluster:
         """Exchange the addresses of TensorFlow's servers, and find which ranks share a machine."""
         channel: Any = self.ranks.channel  # type: ignore[union-attr]
         machines = gather_machines(channel, _process.take_port(port_range(os.environ)))

@@ -17,7 +17,7 @@ from ..graph_builder.model_desc import ModelDescBase
 from ..input_source.base import InputSource
 from ..loop.callback import Callback
 from ..loop.state import check_steps
-from ..ranks.place import find_restart
+from ..ranks.rank_info import find_restart
 from ..tfutils.checkpoint_state import STATE_SUFFIX
 from ..tfutils.checkpoint_store import CheckpointStore
 from ..tfutils.precision import check_precision
@@ -30,7 +30,7 @@ from ..utils.own_rank import given_rank
 from .defaults import DEFAULT_CALLBACKS as DEFAULT_CALLBACKS
 from .defaults import DEFAULT_MONITORS as DEFAULT_MONITORS
 from .defaults import configured_extensions
-from .resume import find_checkpoint, place_of
+from .resume import find_checkpoint, resume_point_of
 
 _GPUS = (
     "Select the GPUs in the trainer, e.g. SyncMultiGPUTrainerReplicated([0, 1]), or import TrainConfig from "
@@ -209,7 +209,7 @@ class AutoResumeTrainConfig(TrainConfig):
             kwargs["session_init"] = found
         super().__init__(**kwargs)
         self.session_init.expects_checkpoints = True
-        place = place_of(found)
+        place = resume_point_of(found)
         if found is None and always_resume and directory:
             logger.info(
                 f"There is no checkpoint in {directory}: training starts with epoch {self.starting_epoch}."

@@ -19,7 +19,7 @@ from ..ranks.cluster import format_address, free_ports, parse_address
 from ..ranks.connecting import RankError
 from ..ranks.gloo import serve_gloo
 from ..ranks.meeting import Meeting, plan_meeting
-from ..ranks.place import RankPlace
+from ..ranks.rank_info import RankInfo
 from ..ranks.rendezvous import RendezvousStore
 from ..tfutils.gradproc import GradVars
 from ..tfutils.sesscreate import NewSessionCreator
@@ -110,7 +110,7 @@ class HorovodTrainer(RankTrainer):
                 )
             self._take_place(hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size())
             if self.size > 1 and self.ranks is None:
-                own = RankPlace(self.rank, self.size, "Horovod", "", self.local_rank, self.local_size)
+                own = RankInfo(self.rank, self.size, "Horovod", "", self.local_rank, self.local_size)
                 self._join(place or own, _hear_meeting(hvd), time_limit)
         if self.ranks is not None:  # runs before the function that Horovod registered
             atexit.register(_end_in_time, self.ranks.channel)
@@ -127,7 +127,7 @@ class HorovodTrainer(RankTrainer):
         """Return whether Horovod runs over MPI, whose processes should not be forked."""
         return bool(self.hvd.mpi_enabled())
 
-    def _find_meeting(self, place: RankPlace, time_limit: float) -> Meeting | None:
+    def _find_meeting(self, place: RankInfo, time_limit: float) -> Meeting | None:
         """Return where the ranks meet before Horovod starts; None if Horovod's MPI tells it afterwards."""
         if place.launcher == "TF_CONFIG" and "HOROVOD_RANK" in place.ignored:
             raise ValueError(

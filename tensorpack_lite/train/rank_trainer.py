@@ -18,12 +18,12 @@ from ..compat import tfv1 as tf
 from ..input_source.base import InputSource
 from ..loop.callback import Callback
 from ..loop.group import innermost
-from ..loop.place import Place
+from ..loop.resume_point import ResumePoint
 from ..loop.signals.preemption import Preempted
 from ..ranks.connecting import RankError
 from ..ranks.exit_code import end_with_code
 from ..ranks.meeting import Meeting
-from ..ranks.place import RankPlace, find_place, find_remark
+from ..ranks.rank_info import RankInfo, find_rank_info, find_remark
 from ..tfutils.exact.state import find_exact
 from ..tfutils.gradproc import GradVars
 from ..tfutils.proxy_optimizer import set_gradient_factor
@@ -68,9 +68,9 @@ class RankTrainer(SingleCostTrainer):
         self._graph: dict[str, Any] = {}
         self._saves_together = False
 
-    def _detect(self) -> RankPlace | None:
+    def _detect(self) -> RankInfo | None:
         """Find the place of this process among the ranks; None if it trains alone."""
-        place = find_place(os.environ)
+        place = find_rank_info(os.environ)
         remark = find_remark(os.environ) if place is None else ""
         if remark:
             logger.warning(remark)
@@ -84,7 +84,7 @@ class RankTrainer(SingleCostTrainer):
         self.rank, self.size, self.local_rank, self.local_size = rank, size, local_rank, local_size
         self.is_chief = rank == 0
 
-    def _join(self, place: RankPlace, meeting: Meeting, time_limit: float) -> None:
+    def _join(self, place: RankInfo, meeting: Meeting, time_limit: float) -> None:
         """Connect to the other ranks."""
         ignored = f" Ignored: {', '.join(place.ignored)}." if place.ignored else ""
         logger.info(f"{place.describe(socket.gethostname())} {meeting.describe()}{ignored}")
@@ -267,10 +267,10 @@ class RankTrainer(SingleCostTrainer):
         self._checkpoint_state = take_part(self.ranks.channel, None) or None
         return self._checkpoint_state, ""
 
-    def _find_place(self) -> Place | None:
-        place = super()._find_place() if self.is_chief else None
+    def _find_resume_point(self) -> ResumePoint | None:
+        place = super()._find_resume_point() if self.is_chief else None
         told = self._ask_chief("the place to resume at", None if place is None else place._asdict())
-        return None if told is None else Place.from_dict(told, "The chief's message")
+        return None if told is None else ResumePoint.from_dict(told, "The chief's message")
 
     def _ask_chief(self, name: str, value: Any) -> Any:
         """Return the chief's value on all ranks; the values of the others are not sent."""

@@ -22,7 +22,7 @@ from ..callbacks.saver import ModelSaver
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..loop.group import Callbacks, innermost
-from ..loop.place import Place
+from ..loop.resume_point import ResumePoint
 from ..loop.state import TrainLoop
 from ..tfutils.checkpoint_reader import CheckpointReader, read_checkpoint_state
 from ..tfutils.checkpoint_state import STATE_SUFFIX, read_end, read_state
@@ -62,7 +62,7 @@ def find_checkpoint(directory: str) -> SaverRestore | None:
         place = _guess_place(directory, restore.path)
         state = None if place is None else {"place": place._asdict(), "callbacks": {}}
     else:
-        place = Place.from_dict(state.get("place"), f"'{restore.path}{STATE_SUFFIX}'")
+        place = ResumePoint.from_dict(state.get("place"), f"'{restore.path}{STATE_SUFFIX}'")
         restore.later["global_step"] = np.int64(place.global_step)  # a checkpoint may have weights only
     restore.checkpoint_state = state
     return restore
@@ -126,7 +126,7 @@ def _latest(directory: str) -> str:
     return path
 
 
-def _guess_place(directory: str, path: str) -> Place | None:
+def _guess_place(directory: str, path: str) -> ResumePoint | None:
     """Find the epoch of a checkpoint without a state from the rows of `stats.json` up to its `global_step`."""
     name = os.path.basename(path)
     try:
@@ -158,7 +158,7 @@ def _guess_place(directory: str, path: str) -> Place | None:
     logger.warning(
         f"{name} has no {STATE_SUFFIX} file: an earlier version saved it. {JSONWriter.FILENAME} says that its epoch is {epoch}."
     )
-    return Place(epoch + 1, 0, 0, step, "before_epoch", [], 0)
+    return ResumePoint(epoch + 1, 0, 0, step, "before_epoch", [], 0)
 
 
 def _has_place(row: object) -> bool:
@@ -167,10 +167,12 @@ def _has_place(row: object) -> bool:
     )
 
 
-def place_of(session_init: object) -> Place | None:
+def resume_point_of(session_init: object) -> ResumePoint | None:
     """Return the place in the state that a SessionInit carries; None if it carries none, or for any other object."""
     state = session_init.checkpoint_state if isinstance(session_init, SessionInit) else None
-    return None if state is None else Place.from_dict(state.get("place"), "SessionInit.checkpoint_state")
+    return (
+        None if state is None else ResumePoint.from_dict(state.get("place"), "SessionInit.checkpoint_state")
+    )
 
 
 def advance_graph_seed(step: int) -> None:
@@ -201,7 +203,7 @@ def take_state(loop: TrainLoop, callbacks: Callbacks, resumed_state: dict[str, A
     if is_before_train and loop.is_resumed:
         return resumed_state or {}  # nothing has happened since
     is_before_steps = callbacks.phase in ("before_train", "before_epoch")
-    place = Place(
+    place = ResumePoint(
         epoch_num=loop.starting_epoch if is_before_train else loop.epoch_num,
         num_steps=loop.starting_step if is_before_steps else loop.local_step + 1,
         steps_per_epoch=loop.steps_per_epoch,
@@ -218,7 +220,9 @@ def find_savers(callbacks: Callbacks) -> list[ModelSaver]:
     return [saver for saver in map(innermost, callbacks.cbs) if isinstance(saver, ModelSaver)]
 
 
-def find_place(loop: TrainLoop, callbacks: Callbacks, state: dict[str, Any] | None) -> Place | None:
+def find_resume_point(
+    loop: TrainLoop, callbacks: Callbacks, state: dict[str, Any] | None
+) -> ResumePoint | None:
     """
     Return the place at which a training continues.
 
@@ -234,7 +238,7 @@ def find_place(loop: TrainLoop, callbacks: Callbacks, state: dict[str, Any] | No
     """
     if state is None:
         return None
-    saved = Place.from_dict(state["place"], "SessionInit.checkpoint_state")
+    saved = ResumePoint.from_dict(state["place"], "SessionInit.checkpoint_state")
     place = saved.with_steps_per_epoch(loop.steps_per_epoch)
     if place.starting_epoch != loop.starting_epoch:
         _warn_or_raise(
@@ -259,11 +263,11 @@ def find_place(loop: TrainLoop, callbacks: Callbacks, state: dict[str, Any] | No
     return place
 
 
-def _num_called(place: Place, callbacks: Callbacks) -> int | None:
+def _num_called(place: ResumePoint, callbacks: Callbacks) -> int | None:
     return place.num_called_of([str(cb) for cb in callbacks.cbs], callbacks.names_without_owed_calls)
 
 
-def _complain_of_skipped(place: Place, callbacks: Callbacks, reason: str) -> None:
+def _complain_of_skipped(place: ResumePoint, callbacks: Callbacks, reason: str) -> None:
     finished = {str(cb) for cb in callbacks.cbs if isinstance(cb, (MonitorBase, Monitors))}
     skipped = [name for name in place.callbacks[place.num_called :] if name not in finished]
     if skipped:
@@ -273,7 +277,7 @@ def _complain_of_skipped(place: Place, callbacks: Callbacks, reason: str) -> Non
         )
 
 
-def _finish_monitor(cb: Callback, loop: TrainLoop, saved: Place, place: Place) -> None:
+def _finish_monitor(cb: Callback, loop: TrainLoop, saved: ResumePoint, place: ResumePoint) -> None:
     """Let a monitor write the values that waited in a checkpoint, if the calls that were due there are skipped."""
     is_whole = saved.num_called == len(saved.callbacks)
     has_other_epochs = saved.steps_per_epoch != place.steps_per_epoch
@@ -301,7 +305,7 @@ def _warn_or_raise(sentence: str) -> None:
 
 
 def continue_from(
-    place: Place | None, loop: TrainLoop, callbacks: Callbacks, state: dict[str, Any] | None
+    place: ResumePoint | None, loop: TrainLoop, callbacks: Callbacks, state: dict[str, Any] | None
 ) -> None:
     """
     Move a training to a place. Call it before `before_train`.
@@ -316,7 +320,9 @@ def continue_from(
     state = state or {}
     called = _num_called(place, callbacks)
     # only the chief's state has a place
-    saved = Place.from_dict(state["place"], "SessionInit.checkpoint_state") if "place" in state else place
+    saved = (
+        ResumePoint.from_dict(state["place"], "SessionInit.checkpoint_state") if "place" in state else place
+    )
     loop.resume_at(place.epoch_num, place.num_steps, place.num_called < len(place.callbacks))
     callbacks.resume_at(
         place.phase,

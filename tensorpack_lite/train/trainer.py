@@ -15,7 +15,7 @@ from ..compat import tfv1 as tf
 from ..loop.callback import Call, Callback
 from ..loop.extension import Extension, all_of, check_extensions, load_states, states_of
 from ..loop.group import Callbacks
-from ..loop.place import Place
+from ..loop.resume_point import ResumePoint
 from ..loop.session import HookedSession
 from ..loop.state import Outcome, StopTraining, TrainLoop, check_steps
 from ..loop.trainer import LoopMonitors, TrainArguments
@@ -30,7 +30,7 @@ from ..utils.old_names import HasOldInterface
 from .arguments import refuse_arguments, refuse_config
 from .ends import close_session, end_epoch, log_end, log_epoch, name_checkpoints
 from .exact.rank_states import split_state
-from .resume import continue_from, find_place, place_of, take_state
+from .resume import continue_from, find_resume_point, resume_point_of, take_state
 
 _FOREVER = 9999999
 _T = TypeVar("_T")
@@ -317,14 +317,14 @@ class Trainer(HasOldInterface):
 
     def step_to_resume_at(self, session_init: object) -> int:
         """Return the `global_step` at which a training with these initial values continues, the chief's on each rank; 0 from the beginning."""
-        place = place_of(session_init)
+        place = resume_point_of(session_init)
         return int(self._ask_chief("the step to resume at", 0 if place is None else place.global_step))
 
     def _restore_progress(self) -> None:
         """Move the loop, the callbacks and the extensions to the place of the checkpoint. Call it before `before_train`."""
         self.loop.global_step = get_global_step_value()
         state = self._checkpoint_state
-        continue_from(self._find_place(), self.loop, self._callbacks, state)
+        continue_from(self._find_resume_point(), self.loop, self._callbacks, state)
         if self.loop.is_resumed and state is not None:
             load_states(self.extensions, self, state)
 
@@ -392,8 +392,8 @@ class Trainer(HasOldInterface):
         """Return whether a process that is not the chief has this callback although it is `chief_only`."""
         return False
 
-    def _find_place(self) -> Place | None:
-        return find_place(self.loop, self._callbacks, self._checkpoint_state)
+    def _find_resume_point(self) -> ResumePoint | None:
+        return find_resume_point(self.loop, self._callbacks, self._checkpoint_state)
 
     def _ask_chief(self, name: str, value: Any) -> Any:
         return value  # a process that trains alone is the chief

@@ -2,7 +2,7 @@
 The rank of this process, as the program that has started it tells by environment variables.
 
 All parts of the library that must know it before a trainer exists ask here, such as the logger, since only rank 0 may
-change a directory that all ranks share. `ranks/place.py` adds where the ranks meet.
+change a directory that all ranks share. `ranks/rank_info.py` adds where the ranks meet.
 """
 
 from __future__ import annotations

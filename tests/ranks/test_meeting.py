@@ -17,7 +17,7 @@ from tensorpack_lite.ranks.channel import RankChannel
 from tensorpack_lite.ranks.cluster import free_ports, parse_address
 from tensorpack_lite.ranks.connecting import RankError, hold_port, listen, reach
 from tensorpack_lite.ranks.meeting import Machines, gather_machines, plan_meeting
-from tensorpack_lite.ranks.place import find_place
+from tensorpack_lite.ranks.rank_info import find_rank_info
 
 TORCHRUN = {"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "a", "MASTER_PORT": "29500"}
 LOCAL_TORCHRUN = {**TORCHRUN, "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
@@ -72,7 +72,7 @@ def names_of(monkeypatch, found):
 class TestWhere:
     def test_on_one_machine(self):
         """Ranks on one machine meet at its loopback interface and need no secret."""
-        planned = plan_meeting(find_place({**LOCAL_TORCHRUN, "TORCHELASTIC_USE_AGENT_STORE": "True"}))
+        planned = plan_meeting(find_rank_info({**LOCAL_TORCHRUN, "TORCHELASTIC_USE_AGENT_STORE": "True"}))
         assert "127.0.0.1" == planned.address[0]
         assert 7 == len(planned.other_ports)
         told = f"Rank 0: 127.0.0.1, ports {planned.address[1]} and 7 more. Secret: none; only this machine may connect."
@@ -84,12 +84,14 @@ class TestWhere:
             "SLURM_PROCID": "1", "SLURM_STEP_ID": "0", "SLURM_JOB_ID": "7", "SLURM_STEP_NUM_TASKS": "2",
             "SLURM_STEP_NODELIST": "node[6-7]", "SLURM_STEP_TASKS_PER_NODE": "1(x2)", "SLURM_NODEID": "1",
         }  # fmt: skip
-        assert "only this machine, node6, node7 may connect." in plan_meeting(find_place(environ)).describe()
+        assert (
+            "only this machine, node6, node7 may connect." in plan_meeting(find_rank_info(environ)).describe()
+        )
 
     def test_no_address(self):
         """Ranks that know their number from RANK, but not the address of rank 0, need one, also if all are on this machine."""
         local = {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
-        place = find_place({"RANK": "1", "WORLD_SIZE": "2", **local})
+        place = find_rank_info({"RANK": "1", "WORLD_SIZE": "2", **local})
         with pytest.raises(ValueError, match="do not tell where they meet. Set TENSORPACK_RANKS_ADDRESS"):
             plan_meeting(place)
 
@@ -108,7 +110,7 @@ class TestWhere:
     )  # fmt: skip
     def test_unknown_machines(self, environ, monkeypatch):
         """Ranks on machines whose names are not known need a secret; the error has the command that makes one."""
-        place = find_place(environ)
+        place = find_rank_info(environ)
         with pytest.raises(ValueError, match=r"export TENSORPACK_LITE_SECRET=\$\(openssl rand -hex 32\)"):
             plan_meeting(place)
         monkeypatch.setenv("TENSORPACK_LITE_SECRET", SECRET)
@@ -123,11 +125,11 @@ class TestWhere:
         with pytest.raises(
             ValueError, match="mpirun started 8 ranks, and its variables do not tell"
         ) as caught:
-            plan_meeting(find_place(mpirun))
+            plan_meeting(find_rank_info(mpirun))
         assert str(caught.value).endswith(told)
         mpich = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
         with pytest.raises(ValueError, match="mpiexec -genv TENSORPACK_RANKS_ADDRESS 127.0.0.1:2222 "):
-            plan_meeting(find_place(mpich))
+            plan_meeting(find_rank_info(mpich))
 
 
 class TestMeeting:

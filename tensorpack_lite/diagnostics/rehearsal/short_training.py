@@ -20,8 +20,8 @@ from ...compat import tfv1 as tf
 from ...loop.callback import Callback
 from ...loop.extension import ExtendedTrainer, Extension
 from ...loop.group import Callbacks
-from ...loop.place import Place
 from ...loop.proxy_callback import ProxyCallback
+from ...loop.resume_point import ResumePoint
 from ...predict.base import OfflinePredictor
 from ...predict.config import PredictConfig
 from ...tfutils.checkpoint_state import STATE_SUFFIX, read_end, read_state
@@ -173,7 +173,9 @@ class ShortTraining(Extension):
             end = read_end(init.path)  # without it, the callbacks behind the saver are called again
             init.checkpoint_state = end.state if end is not None else read_state(init.path + STATE_SUFFIX)
         if init.checkpoint_state is not None:  # a script that resumes counts epochs with all of their steps
-            place = Place.from_dict(init.checkpoint_state.get("place"), "the checkpoint of the rehearsal")
+            place = ResumePoint.from_dict(
+                init.checkpoint_state.get("place"), "the checkpoint of the rehearsal"
+            )
             first = place.starting_epoch
         trainer.arguments = full._replace(
             session_init=init,

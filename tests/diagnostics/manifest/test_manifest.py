@@ -24,7 +24,7 @@ from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.input_source.tfdata import TFDatasetInput
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.callback_factory import CallbackFactory
-from tensorpack_lite.loop.place import Place
+from tensorpack_lite.loop.resume_point import ResumePoint
 from tensorpack_lite.loop.signals.preemption import Preempted
 from tensorpack_lite.loop.state import StopTraining
 from tensorpack_lite.train.config import AutoResumeTrainConfig, TrainConfig
@@ -307,7 +307,7 @@ def test_a_checkpoint_of_a_training_without_it(log_dir):
 )
 def test_place_with_a_callback_without_calls(names, expected):
     """A callback that has nothing to do in the loop may be added to a resumed training, others may not."""
-    place = Place(1, 3, 3, 3, "trigger_epoch", ["a", "saver", "b"], 2)
+    place = ResumePoint(1, 3, 3, 3, "trigger_epoch", ["a", "saver", "b"], 2)
     called = place.num_called_of(names, ["new"])
     assert (expected is None) == (called is None)
     if called is not None:

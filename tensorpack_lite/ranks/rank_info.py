@@ -1,7 +1,7 @@
 """
 The place of this process among the ranks of a training, from the variables that launchers set.
 
-`find_place` reads nothing but the environment. Sections of docs/clusters.md show what each launcher sets.
+`find_rank_info` reads nothing but the environment. Sections of docs/clusters.md show what each launcher sets.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FIRST_PORT, _LAST_PORT = 20000, 27999  # below the kernel's ephemeral ports
 _NUM_PORTS = 8
 
 
-class RankPlace(NamedTuple):
+class RankInfo(NamedTuple):
     """
     The place of a process among the ranks of a training.
 
@@ -76,7 +76,7 @@ class RankPlace(NamedTuple):
         return f"Rank {self.rank} of {self.size}{local} on {host_name}, {origin}{job}."
 
 
-def find_place(environ: Mapping[str, str]) -> RankPlace | None:
+def find_rank_info(environ: Mapping[str, str]) -> RankInfo | None:
     """
     Find the place of a process.
 
@@ -137,7 +137,7 @@ def port_range(environ: Mapping[str, str]) -> range | None:
 
 
 # Each launcher -----------------------------------------------------------------------------------------------------------
-def _read_explicit(given: GivenRank, environ: Mapping[str, str]) -> RankPlace:
+def _read_explicit(given: GivenRank, environ: Mapping[str, str]) -> RankInfo:
     address = environ.get(_ADDRESS, "")
     if not address and given.size != 1:
         raise ValueError(
@@ -147,7 +147,7 @@ def _read_explicit(given: GivenRank, environ: Mapping[str, str]) -> RankPlace:
     return _make(given, f"{address} {given.size}")
 
 
-def _read_torchrun(given: GivenRank, environ: Mapping[str, str]) -> RankPlace:
+def _read_torchrun(given: GivenRank, environ: Mapping[str, str]) -> RankInfo:
     run, port = environ.get("TORCHELASTIC_RUN_ID", ""), environ.get("MASTER_PORT", "")
     has_agent = environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"  # which listens at this port
     return _make(given, f"torchrun {run} {port} {given.size}")._replace(
@@ -160,14 +160,14 @@ def _read_torchrun(given: GivenRank, environ: Mapping[str, str]) -> RankPlace:
     )
 
 
-def _read_horovodrun(given: GivenRank, environ: Mapping[str, str]) -> RankPlace:
+def _read_horovodrun(given: GivenRank, environ: Mapping[str, str]) -> RankInfo:
     server = [environ.get(f"HOROVOD_GLOO_RENDEZVOUS_{what}", "") for what in ("ADDR", "PORT")]
     return _make(given, f"horovodrun {':'.join(server)}")._replace(
         local_rank=_integer(environ, "HOROVOD_LOCAL_RANK"), local_size=_integer(environ, "HOROVOD_LOCAL_SIZE")
     )
 
 
-def _read_open_mpi(given: GivenRank, environ: Mapping[str, str]) -> RankPlace:
+def _read_open_mpi(given: GivenRank, environ: Mapping[str, str]) -> RankInfo:
     job = environ.get("PMIX_NAMESPACE") or f"{environ.get(_ADDRESS, '')} {given.size}"
     nodes = expand_node_list(environ.get("SLURM_JOB_NODELIST", ""))
     return _make(given, f"mpirun {job}", *nodes)._replace(
@@ -176,7 +176,7 @@ def _read_open_mpi(given: GivenRank, environ: Mapping[str, str]) -> RankPlace:
     )
 
 
-def _read_mpich(given: GivenRank, environ: Mapping[str, str]) -> RankPlace:
+def _read_mpich(given: GivenRank, environ: Mapping[str, str]) -> RankInfo:
     job = _slurm_job(environ) if "SLURM_JOB_ID" in environ else f"{environ.get(_ADDRESS, '')} {given.size}"
     nodes = expand_node_list(environ.get("SLURM_JOB_NODELIST", ""))
     return _make(given, job, *nodes)._replace(
@@ -184,7 +184,7 @@ def _read_mpich(given: GivenRank, environ: Mapping[str, str]) -> RankPlace:
     )
 
 
-def _read_srun(given: GivenRank, environ: Mapping[str, str]) -> RankPlace:
+def _read_srun(given: GivenRank, environ: Mapping[str, str]) -> RankInfo:
     if (_integer(environ, "SLURM_HET_SIZE") or 1) > 1:
         raise ValueError(
             "srun: heterogeneous jobs are not supported (expected SLURM_HET_SIZE=1, got "
@@ -217,7 +217,7 @@ _READERS = {
 }
 
 
-def _read_cluster(place: RankPlace, cluster: Cluster) -> RankPlace:
+def _read_cluster(place: RankInfo, cluster: Cluster) -> RankInfo:
     return place._replace(
         job=" ".join(cluster.addresses),
         local_rank=cluster.local_rank,
@@ -231,8 +231,8 @@ def _read_cluster(place: RankPlace, cluster: Cluster) -> RankPlace:
 
 
 # Shared parts ----------------------------------------------------------------------------------------------------------
-def _make(given: GivenRank, job: str, *hosts: str) -> RankPlace:
-    return RankPlace(
+def _make(given: GivenRank, job: str, *hosts: str) -> RankInfo:
+    return RankInfo(
         given.rank, given.size or 1, given.launcher, job, host=hosts[0] if hosts else "", hosts=hosts
     )
 
@@ -242,7 +242,7 @@ def _slurm_job(environ: Mapping[str, str]) -> str:
     return " ".join(["slurm", *(environ.get(name, "") for name in names)])
 
 
-def _with_address(place: RankPlace, environ: Mapping[str, str]) -> RankPlace:
+def _with_address(place: RankInfo, environ: Mapping[str, str]) -> RankInfo:
     """Add the host of rank 0 and the ports at which the ranks may meet."""
     given, ports = environ.get(_ADDRESS), port_range(environ)
     if given:

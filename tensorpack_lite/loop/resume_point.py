@@ -8,7 +8,7 @@ _NUMBERS = ("epoch_num", "num_steps", "steps_per_epoch", "global_step", "num_cal
 _PHASES = ("before_train", "before_epoch", "trigger_step", "trigger_epoch")
 
 
-class Place(NamedTuple):
+class ResumePoint(NamedTuple):
     """
     A point between two callbacks of a training.
 
@@ -34,7 +34,7 @@ class Place(NamedTuple):
     num_called: int
 
     @classmethod
-    def from_dict(cls, record: Any, source: str) -> Place:
+    def from_dict(cls, record: Any, source: str) -> ResumePoint:
         """
         Build a place from the dict that `_asdict()` returned, read from a file or received from another process.
 
@@ -65,7 +65,7 @@ class Place(NamedTuple):
         """The first epoch with steps left to do, or with callbacks left to call at its end."""
         return self.epoch_num + 1 if self.phase == "trigger_epoch" else self.epoch_num
 
-    def with_steps_per_epoch(self, steps_per_epoch: int) -> Place:
+    def with_steps_per_epoch(self, steps_per_epoch: int) -> ResumePoint:
         """Return the place after the same number of steps in epochs of another length, with all callbacks called."""
         if steps_per_epoch == self.steps_per_epoch:
             return self
@@ -81,7 +81,7 @@ class Place(NamedTuple):
             num_called=len(self.callbacks),
         )
 
-    def with_phase_finished(self) -> Place:
+    def with_phase_finished(self) -> ResumePoint:
         """Return the next place at which all callbacks have been called."""
         if self.phase == "trigger_epoch":
             return self._replace(
