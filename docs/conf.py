@@ -38,8 +38,11 @@ exclude_patterns = ["_build", "decisions"]
 # Pages that were merged into others: old page, new address.
 redirects = {
     "choose": "index.html#what-do-you-want-to-do",
+    "clusters": "several_machines.html#start-the-ranks",
     "first_five_minutes": "first_training.html#the-log",
     "hanging_ranks": "hangs.html#several-ranks",
+    "horovod": "several_machines.html#horovod",
+    "many_devices": "distributed.html",
     "parallel_dataflow": "efficient_dataflow.html",
     "performance_tuning": "speed.html",
     "recipes": "index.html#what-do-you-want-to-do",

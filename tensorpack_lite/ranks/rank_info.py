@@ -1,7 +1,7 @@
 """
 The place of this process among the ranks of a training, from the variables that launchers set.
 
-`find_rank_info` reads nothing but the environment. Sections of docs/clusters.md show what each launcher sets.
+`find_rank_info` reads nothing but the environment. Sections of docs/several_machines.md show what each launcher sets.
 """
 
 from __future__ import annotations

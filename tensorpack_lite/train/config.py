@@ -218,7 +218,7 @@ class AutoResumeTrainConfig(TrainConfig):
             if restart and not given_rank():
                 logger.warning(
                     f"This is restart {restart} of the job, and {directory} on {socket.gethostname()} has no checkpoint. Unless the job "
-                    "failed before its first one, the directory is on a disk of another machine: use a shared disk. See docs/clusters.md."
+                    "failed before its first one, the directory is on a disk of another machine: use a shared disk. See docs/several_machines.md."
                 )
         elif resumes_epoch and place is not None:
             self.starting_epoch = place.with_steps_per_epoch(self.steps_per_epoch).starting_epoch

@@ -1,4 +1,4 @@
-"""The Kubernetes files of docs/clusters.md are valid, and ranks meet as pods would: with names that DNS does not know yet."""
+"""The Kubernetes files of docs/several_machines.md are valid, and ranks meet as pods would: with names that DNS does not know yet."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from fakes.launching import TESTS
 
 yaml = pytest.importorskip("yaml")
-PAGE = TESTS.parent / "docs" / "clusters.md"
+PAGE = TESTS.parent / "docs" / "several_machines.md"
 
 
 def documents():

@@ -153,7 +153,7 @@ class TestPlacement:
         ],
     )
     def test_variables_are_updated_on_their_devices(self, name, devices):
-        """Variables are updated on the devices that docs/many_devices.md names."""
+        """Variables are updated on the devices that docs/distributed.md names."""
         need_two(name)
         places = train(TRAINERS[name]())
         updates = [where for op, where in places.items() if op.endswith("/ResourceApplyMomentum")]

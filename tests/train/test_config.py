@@ -153,7 +153,7 @@ class TestAutoResume:
         told = [line for line in log_lines if line.startswith("This is restart 2 of the job")]
         assert (count == "2") == bool(told)
         assert all(f"{log_dir} on {socket.gethostname()} has no checkpoint" in line for line in told)
-        assert all(line.endswith("See docs/clusters.md.") for line in told)
+        assert all(line.endswith("See docs/several_machines.md.") for line in told)
 
     @pytest.mark.slow
     def test_resumes(self, log_dir):
