@@ -39,14 +39,18 @@ exclude_patterns = ["_build", "decisions"]
 redirects = {
     "choose": "index.html#what-do-you-want-to-do",
     "clusters": "several_machines.html#start-the-ranks",
+    "find_batch": "before_training.html#choose-a-batch-size",
     "first_five_minutes": "first_training.html#the-log",
     "hanging_ranks": "hangs.html#several-ranks",
     "horovod": "several_machines.html#horovod",
     "many_devices": "distributed.html",
+    "model_summary": "before_training.html#summarize-the-model",
     "parallel_dataflow": "efficient_dataflow.html",
     "performance_tuning": "speed.html",
     "recipes": "index.html#what-do-you-want-to-do",
+    "rehearsal": "before_training.html#rehearse-the-training",
     "ten_minutes": "from_keras_and_lightning.html",
+    "when_it_does_not_improve": "nan.html",
 }
 smartquotes = False  # keep straight quotes in code inside tables
 html_theme = "furo"

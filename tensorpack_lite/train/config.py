@@ -66,7 +66,7 @@ class TrainConfig(HasOldInterface):
             checkpoints are float32. "mixed_float16" adds a `DynamicLossScaleOptimizer`. See docs/gpu.md and `with_precision`.
         xla: whether XLA compiles the model and its gradients; see `with_xla`.
         rehearse: go through a short training in another process before, and raise a RuntimeError if it fails; see
-            docs/rehearsal.md.
+            docs/before_training.md.
 
     Raises:
         TypeError: an argument of the wrong type.
