@@ -43,6 +43,7 @@ redirects = {
     "first_five_minutes": "first_training.html#the-log",
     "hanging_ranks": "hangs.html#several-ranks",
     "horovod": "several_machines.html#horovod",
+    "inferencers": "summaries.html#write-an-inferencer",
     "many_devices": "distributed.html",
     "model_summary": "before_training.html#summarize-the-model",
     "parallel_dataflow": "efficient_dataflow.html",
