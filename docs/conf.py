@@ -39,6 +39,8 @@ exclude_patterns = ["_build", "decisions"]
 redirects = {
     "choose": "index.html#what-do-you-want-to-do",
     "clusters": "several_machines.html#start-the-ranks",
+    "data_formats": "datasets.html#store-data-in-files",
+    "data_from_elsewhere": "datasets.html#data-of-other-libraries",
     "find_batch": "before_training.html#choose-a-batch-size",
     "first_five_minutes": "first_training.html#the-log",
     "hanging_ranks": "hangs.html#several-ranks",

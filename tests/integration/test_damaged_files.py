@@ -24,7 +24,7 @@ def is_readable(name):
     if name == "hdf5":
         import h5py
 
-        # HDF5 1.10.4 crashes for one of 1500 copies (seed 262), as docs/data_formats.md says
+        # HDF5 1.10.4 crashes for one of 1500 copies (seed 262), as docs/datasets.md says
         return h5py.version.hdf5_version_tuple >= (1, 12)
     return True
 
