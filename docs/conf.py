@@ -39,6 +39,7 @@ exclude_patterns = ["_build", "decisions"]
 redirects = {
     "choose": "index.html#what-do-you-want-to-do",
     "clusters": "several_machines.html#start-the-ranks",
+    "compatibility": "moving.html#what-differs-from-tensorpack",
     "data_formats": "datasets.html#store-data-in-files",
     "data_from_elsewhere": "datasets.html#data-of-other-libraries",
     "find_batch": "before_training.html#choose-a-batch-size",
@@ -48,11 +49,13 @@ redirects = {
     "inferencers": "summaries.html#write-an-inferencer",
     "many_devices": "distributed.html",
     "model_summary": "before_training.html#summarize-the-model",
+    "old_interfaces": "moving.html#first-generation-scripts-trainv1",
     "parallel_dataflow": "efficient_dataflow.html",
     "performance_tuning": "speed.html",
     "recipes": "index.html#what-do-you-want-to-do",
     "rehearsal": "before_training.html#rehearse-the-training",
     "ten_minutes": "from_keras_and_lightning.html",
+    "tf1_names": "names.html#names-of-tensorflow-1",
     "when_it_does_not_improve": "nan.html",
 }
 smartquotes = False  # keep straight quotes in code inside tables

@@ -21,7 +21,7 @@ STATES = ("same", "later", "dropped")
 
 
 def markdown(table: Path = TABLE) -> str:
-    """The whole content of the page below its introduction."""
+    """Return the tables of names, without the headings of the page."""
     with table.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
     return "\n\n".join([_counts(rows), _dropped(rows), _modules(rows), old_names()])
