@@ -52,6 +52,7 @@ redirects = {
     "old_interfaces": "moving.html#first-generation-scripts-trainv1",
     "parallel_dataflow": "efficient_dataflow.html",
     "performance_tuning": "speed.html",
+    "preemptible": "save_resume.html#interruptions",
     "recipes": "index.html#what-do-you-want-to-do",
     "rehearsal": "before_training.html#rehearse-the-training",
     "ten_minutes": "from_keras_and_lightning.html",

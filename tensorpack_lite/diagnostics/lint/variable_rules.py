@@ -146,7 +146,7 @@ def random_state_not_saved(training: ExaminedTraining) -> Iterator[Remark]:
 
     Why: after a resumption, it draws other numbers than an uninterrupted training would, so the results differ.
 
-    Source: docs/save_resume.md#random.
+    Source: docs/reproducibility.md#random.
     """
     train_op = training.trainer.train_op
     if not training.trainer.exact or train_op is None:

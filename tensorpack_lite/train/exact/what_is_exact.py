@@ -21,7 +21,7 @@ from ...utils import logger
 
 _PACKAGE = __name__.split(".")[0]
 _MAX_NAMES = 3
-_DOCS = "docs/save_resume.md"
+_DOCS = "docs/reproducibility.md"
 
 
 def begin_exact_resume(
