@@ -66,7 +66,9 @@ def test_kills_at_places(of, case):
     training = of(case)
     directory = training.new_directory()
     for told in FORCED:
-        if told == {"made": 60} and case[0] == "user":  # FeedInput reads nothing ahead: the 60th would be used in step 60
+        if (
+            told == {"made": 60} and case[0] == "user"
+        ):  # FeedInput reads nothing ahead: the 60th would be used in step 60
             told = {"made": 9}
         code, output = training.run(directory, **told)
         assert -signal.SIGKILL == code, (told, output)
