@@ -143,7 +143,7 @@ class TestNameClash:
             build(model)
         text = str(error.value)
         assert "model: first = FullyConnected" in text
-        assert "and again at test_mistakes.py" in text
+        assert "and again at test_error_hints.py" in text
         assert "for example 'fc_2'" in text
         assert "Did you mean" not in text
 
