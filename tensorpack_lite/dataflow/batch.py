@@ -146,9 +146,8 @@ class BatchDataByShape(BatchData):
         super().__init__(ds, batch_size, remainder=False)
         self.idx = idx
         self._guard = DataFlowReentrantGuard()
-        self._waiting: dict[
-            tuple[int, ...], list[Numbered]
-        ] = {}  # by shape; numbers are 0 without a numbered source
+        # by shape; numbers are 0 without a numbered source
+        self._waiting: dict[tuple[int, ...], list[Numbered]] = {}
 
     def reset_state(self) -> None:
         """Reset `ds` and forget incomplete groups."""

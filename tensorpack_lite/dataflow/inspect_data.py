@@ -67,7 +67,7 @@ class TestDataSpeed(ProxyDataFlow):
         self._take(source, self.warmup, "Warmup")
         begin = time.perf_counter()
         taken = self._take(source, self.test_size, "Speed")
-        if taken == 0:
+        if taken == 0 and self.test_size > 0:
             logger.warning(
                 f"TestDataSpeed: {type(self.ds).__name__} has no datapoint after the warm-up of {self.warmup}, so nothing was "
                 "measured. Pass a smaller warmup, or repeat the data: RepeatedData(ds, -1)."
