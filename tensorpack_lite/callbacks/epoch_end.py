@@ -63,7 +63,8 @@ class EpochEnd:
     def begin(self) -> None:
         """Remember the checkpoint of this step, which is about to be saved, and its variables if the epoch ends with this step."""
         self._saved_at, self._name = self._saver.global_step, None
-        if self._store is not None and self._saver.local_step == self._saver.trainer.steps_per_epoch - 1:
+        loop = self._saver.trainer.loop
+        if self._store is not None and loop.num_done == loop.steps_per_epoch:
             self._name, self._saved = f"model-{self._saved_at}", self._run(self._checksums)
 
     def resume(self) -> None:

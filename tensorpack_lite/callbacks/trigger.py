@@ -6,6 +6,7 @@ from typing import Any, Callable
 
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
+from ..loop.moments import MOMENTS
 from ..loop.proxy_callback import ProxyCallback
 from ..utils.checks import check_at_least, check_callable
 
@@ -96,7 +97,7 @@ class EnableCallbackIf(ProxyCallback):
     """
     Wrapper that calls a callback only while a condition holds.
 
-    The condition is evaluated at before_epoch, before_run (also for this run's after_run), trigger_step,
+    The condition is evaluated at each moment of an epoch: before_epoch, before_run (also for this run's after_run), trigger_step,
     after_epoch and trigger_epoch. All other methods, including `trigger()`, are always called.
 
     Args:
@@ -121,9 +122,14 @@ class EnableCallbackIf(ProxyCallback):
         self._enabled_in_run = False
         self.was_triggered = False
 
-    def _before_epoch(self) -> None:
+    def _forward(self, moment: str) -> None:
+        if not MOMENTS[moment].period or self._pred(self):
+            super()._forward(moment)
+
+    def _trigger_epoch(self) -> None:
         if self._pred(self):
-            super()._before_epoch()
+            self.was_triggered = True
+            self.cb.trigger_epoch()
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         self._enabled_in_run = bool(self._pred(self))
@@ -132,19 +138,6 @@ class EnableCallbackIf(ProxyCallback):
     def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         if self._enabled_in_run:
             super()._after_run(ctx, run_values)
-
-    def _trigger_step(self) -> None:
-        if self._pred(self):
-            super()._trigger_step()
-
-    def _after_epoch(self) -> None:
-        if self._pred(self):
-            super()._after_epoch()
-
-    def _trigger_epoch(self) -> None:
-        if self._pred(self):
-            self.was_triggered = True
-            super()._trigger_epoch()
 
     def __str__(self) -> str:
         return f"{type(self).__name__}-{self.cb}"

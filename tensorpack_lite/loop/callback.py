@@ -14,10 +14,7 @@ The moments of a training, in order:
                                              _trigger_epoch -> _trigger
                                              _after_train      always, also after an error
 
-A new moment also needs its call in `Trainer.main_loop`, a line in `ProxyCallback`, `Callbacks`, `EnableCallbackIf` and
-docs/callbacks.md, and in the tests `MOMENTS` of fakes/recording.py. If a checkpoint may be saved in it, also extend
-`Callbacks.phase`, `_PHASES` of resume_point.py and `take_state` of train/resume.py; otherwise a resumed training repeats steps.
-`_IN_LOOP` of group.py lists the moments whose calls a resumed training may owe.
+`moments.py` says more about each, and how to add one.
 """
 
 from __future__ import annotations
@@ -60,9 +57,11 @@ class Callback:
 
     def _before_train(self) -> None:
         """Called once, when the session is ready and its variables are initialized or restored."""
+        self._forward("before_train")
 
     def _before_epoch(self) -> None:
         """Called right before the first step of each epoch."""
+        self._forward("before_epoch")
 
     def _before_run(
         self, ctx: tf.train.SessionRunContext
@@ -84,9 +83,11 @@ class Callback:
 
     def _trigger_step(self) -> None:
         """Called after each `run_step()`."""
+        self._forward("trigger_step")
 
     def _after_epoch(self) -> None:
         """Called right after the last step of each epoch."""
+        self._forward("after_epoch")
 
     def _trigger_epoch(self) -> None:
         """Called after `_after_epoch` of all callbacks; calls `trigger()` unless overridden."""
@@ -94,9 +95,11 @@ class Callback:
 
     def _trigger(self) -> None:
         """Called at each epoch, or when a wrapper such as `PeriodicTrigger` calls it."""
+        self._forward("trigger")
 
     def _after_train(self) -> None:
         """Called once at the end of training, also after an error."""
+        self._forward("after_train")
 
     # For the loop to call --------------------------------------------------------------------------------------------
     def setup_graph(self, trainer: LoopTrainer) -> None:
@@ -144,6 +147,9 @@ class Callback:
     def after_train(self) -> None:
         """See `_after_train`."""
         self._after_train()
+
+    def _forward(self, moment: str) -> None:
+        """Call the callbacks inside this one, which a proxy or a group has; `moment` is the name of their method."""
 
     def background_error(self) -> BaseException | None:
         """
@@ -273,5 +279,7 @@ def to_run_args(fetches: object, who: str = "A callback") -> tf.train.SessionRun
 
 
 def is_overridden(callback: Callback, method: str) -> bool:
-    """Return whether a callback overrides a method of `Callback`, in its class or on the instance."""
-    return getattr(type(callback), method) is not getattr(Callback, method) or method in vars(callback)
+    """Return whether a callback overrides a method of `Callback`, in its class or on the instance, or forwards it."""
+    kind = type(callback)
+    is_own = getattr(kind, method) is not getattr(Callback, method) or method in vars(callback)
+    return is_own or (method.startswith("_") and kind._forward is not Callback._forward)

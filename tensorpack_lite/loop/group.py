@@ -11,6 +11,7 @@ from ..utils.errors import describe_got
 from ..utils.utils import humanize_time_delta
 from .callback import Call, Callback, is_overridden
 from .hooks import CallbackToHook
+from .moments import MOMENTS, OWED, Moment, after_step
 from .proxy_callback import ProxyCallback
 from .state import QUIET_ENDS
 from .trainer import LoopTrainer
@@ -19,8 +20,9 @@ _SLOW_TOTAL_SECS = 2.0
 _SLOW_SECS = 1.0
 _SLOW_SHARE = 0.3
 
-_CHECKED = ("_before_epoch", "_trigger_epoch")
-_IN_LOOP = ("before_epoch", "trigger_step", "trigger_epoch", "trigger")
+_OWED = [name for name, moment in MOMENTS.items() if moment.at_resume == OWED] + [
+    "trigger"
+]  # which they call
 
 _Triggers = List[Tuple[int, Optional[Call], Callable[[], None]]]
 
@@ -37,9 +39,8 @@ class Callbacks(Callback):
 
     Attributes:
         cbs: the same list.
-        phase: the latest moment: "before_train", "before_epoch", "trigger_step" or "trigger_epoch". Together with
-            `num_called`, it locates a checkpoint.
-        num_called: the number of callbacks that this moment has reached, the running one included.
+        phase: the latest moment at which a training can resume; see `Moment.at_resume`. Together with `num_called`, it locates a checkpoint.
+        num_called: the number of callbacks that this moment has reached, the running one included; all if it would be repeated.
         current_call: the call in progress, None if there is none. Any thread may read it.
         check: called before each call of `before_epoch`, `trigger_step` and `trigger_epoch`, and after the
             last one of the latter two; it may raise an error. None calls nothing. Set it before
@@ -77,8 +78,8 @@ class Callbacks(Callback):
 
     @property
     def names_without_owed_calls(self) -> list[str]:
-        """The names of callbacks that have no call which a resumed training could owe them, because they override no moment of `_IN_LOOP`."""
-        methods = [*_IN_LOOP, *(f"_{method}" for method in _IN_LOOP)]
+        """The names of callbacks that have no call which a resumed training could owe them, because they override none of these moments."""
+        methods = [*_OWED, *(f"_{method}" for method in _OWED)]
         return [str(cb) for cb in self.cbs if not any(is_overridden(cb, method) for method in methods)]
 
     def resume_at(
@@ -115,7 +116,7 @@ class Callbacks(Callback):
                 cb.load_state_dict(state[name])
 
     def _before_train(self) -> None:
-        for cb, name in zip(self._calling("_before_train"), _unique_names(self.cbs)):
+        for cb, name in zip(self._calling("before_train"), _unique_names(self.cbs)):
             cb.before_train()
             if name in self._states:
                 cb.load_state_dict(self._states.pop(name))
@@ -132,14 +133,19 @@ class Callbacks(Callback):
             self.phase, self.num_called = self._resumed
 
     def _before_epoch(self) -> None:
-        if self._resumed is None:
-            self.phase, self.num_called = "before_epoch", len(self.cbs)
-        for cb in self._calling("_before_epoch"):
-            cb.before_epoch()
-        if self._resumed is not None and self.phase != "trigger_epoch":
-            if self.phase == "trigger_step":
-                self._call_in_step([one for one in self._trigger_steps if one[0] > self.num_called])
-            self._resumed = None
+        self._forward("before_epoch")
+        phase = None if self._resumed is None else self._resumed[0]
+        if phase in after_step():
+            for moment in after_step()[after_step().index(phase) :]:
+                self._call_owed(moment)
+
+    def _call_owed(self, moment: str) -> None:
+        """Call what is left of a moment that follows a step."""
+        if moment != "trigger_step":
+            getattr(self, moment)()
+            return
+        first = self._begin(MOMENTS[moment])
+        self._call_in_step([trigger for trigger in self._trigger_steps if trigger[0] > first])
 
     def trigger_step(self) -> None:
         """Call the callbacks that do something at each step."""
@@ -158,18 +164,10 @@ class Callbacks(Callback):
             for number, call, method in self._trigger_steps
         ]
 
-    def _after_epoch(self) -> None:
-        for cb in self._calling("_after_epoch"):
-            cb.after_epoch()
-
     def _trigger_epoch(self) -> None:
         """Call each callback, and log the slow ones."""
-        first = 0 if self._resumed is None else self.num_called
-        self._resumed = None
-        self.phase, self.num_called = "trigger_epoch", first
         self.epoch_seconds = seconds = []
-        for number, cb in enumerate(self._calling("_trigger_epoch", first), first + 1):
-            self.num_called = number
+        for cb in self._calling("trigger_epoch"):
             start = time.perf_counter()
             cb.trigger_epoch()
             seconds.append((str(cb), time.perf_counter() - start))
@@ -179,7 +177,7 @@ class Callbacks(Callback):
 
     def _after_train(self) -> None:
         first_error = None
-        for cb in self._calling("_after_train"):
+        for cb in self._calling("after_train"):
             try:
                 cb.after_train()
             except QUIET_ENDS:
@@ -190,20 +188,41 @@ class Callbacks(Callback):
         if first_error is not None:
             raise first_error
 
-    def _calling(self, moment: str, first: int = 0) -> Iterator[Callback]:
-        """Iterate over the callbacks from the given position on, and set `current_call` for each. Not to be nested: it forgets an outer call."""
-        for cb in self.cbs[first:]:
-            if self.check is not None and moment in _CHECKED:
+    def _forward(self, moment: str) -> None:
+        for cb in self._calling(moment):
+            getattr(cb, moment)()
+
+    def _calling(self, moment: str) -> Iterator[Callback]:
+        """Iterate over the callbacks to call, and set `current_call` for each. Not to be nested: it forgets an outer call."""
+        row = MOMENTS[moment]
+        first = self._begin(row)
+        for number, cb in enumerate(self.cbs[first:], first + 1):
+            if self.check is not None and row.is_checked:
                 self.current_call = None
                 self.check()
-            self.current_call = Call(cb, moment)
+            if row.at_resume == OWED:
+                self.num_called = number
+            self.current_call = Call(cb, f"_{moment}")
             yield cb
         self.current_call = None  # after an error, `after_train` comes here
+
+    def _begin(self, row: Moment) -> int:
+        """Set the phase at the beginning of a moment. Return how many callbacks had been called in it when the checkpoint was saved."""
+        is_owed = row.at_resume == OWED
+        if (
+            self._resumed is not None and self._resumed[0] != row.name
+        ):  # the phase is still that of the checkpoint
+            return len(self.cbs) if is_owed else 0
+        first = 0 if self._resumed is None or not is_owed else self._resumed[1]
+        self._resumed = None
+        if row.at_resume:
+            self.phase, self.num_called = row.name, first if is_owed else len(self.cbs)
+        return first
 
     def undo_call(self) -> None:
         """Count the callback whose call a signal has interrupted as not called. Call it before `after_train`."""
         call, self.current_call = self.current_call, None
-        if call is not None and call.moment == f"_{self.phase}":
+        if call is not None and call.moment == f"_{self.phase}" and MOMENTS[self.phase].at_resume == OWED:
             self.num_called -= 1
 
     def background_error(self) -> BaseException | None:

@@ -44,11 +44,11 @@ class ProxyCallback(Callback):
     def _setup_graph(self) -> None:
         self.cb.setup_graph(self.trainer)
 
-    def _before_train(self) -> None:
-        self.cb.before_train()
+    def _forward(self, moment: str) -> None:
+        getattr(self.cb, moment)()
 
-    def _before_epoch(self) -> None:
-        self.cb.before_epoch()
+    def _trigger_epoch(self) -> None:
+        self._forward("trigger_epoch")
 
     def _before_run(
         self, ctx: tf.train.SessionRunContext
@@ -57,21 +57,6 @@ class ProxyCallback(Callback):
 
     def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         self.cb.after_run(ctx, run_values)
-
-    def _trigger_step(self) -> None:
-        self.cb.trigger_step()
-
-    def _after_epoch(self) -> None:
-        self.cb.after_epoch()
-
-    def _trigger_epoch(self) -> None:
-        self.cb.trigger_epoch()
-
-    def _trigger(self) -> None:
-        self.cb.trigger()
-
-    def _after_train(self) -> None:
-        self.cb.after_train()
 
     def background_error(self) -> BaseException | None:
         """Return the inner callback's error."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, List, NamedTuple, Sequence
 
+from .moments import MOMENTS, after_steps
+
 _NUMBERS = ("epoch_num", "num_steps", "steps_per_epoch", "global_step", "num_called")
-_PHASES = ("before_train", "before_epoch", "trigger_step", "trigger_epoch")
+_PHASES = [name for name, moment in MOMENTS.items() if moment.at_resume]
 
 
 class ResumePoint(NamedTuple):
@@ -63,7 +65,7 @@ class ResumePoint(NamedTuple):
     @property
     def starting_epoch(self) -> int:
         """The first epoch with steps left to do, or with callbacks left to call at its end."""
-        return self.epoch_num + 1 if self.phase == "trigger_epoch" else self.epoch_num
+        return self.epoch_num + 1 if self.phase in after_steps() else self.epoch_num
 
     def with_steps_per_epoch(self, steps_per_epoch: int) -> ResumePoint:
         """Return the place after the same number of steps in epochs of another length, with all callbacks called."""
@@ -83,7 +85,7 @@ class ResumePoint(NamedTuple):
 
     def with_phase_finished(self) -> ResumePoint:
         """Return the next place at which all callbacks have been called."""
-        if self.phase == "trigger_epoch":
+        if self.phase in after_steps():
             return self._replace(
                 epoch_num=self.starting_epoch,
                 num_steps=0,

@@ -64,7 +64,8 @@ class TrainLoop:
         epoch_num: the current epoch, from 1; before training, `starting_epoch - 1`; before `config`, 0. In `after_train`,
             an epoch that training has left without an error before its first step does not count.
         global_step: the number of runs of the hooked session, including those before a restored checkpoint.
-        local_step: the number of the step within its epoch, from 0; -1 before the first step.
+        local_step: the number of the latest step within its epoch, from 0; -1 before the first step.
+        num_done: the number of steps of the epoch that are done. While a step runs, it is equal to `local_step`; afterwards, 1 larger.
         has_calls_left: whether the checkpoint that training resumes from was saved while callbacks were being
             triggered, so that some of them are triggered before the next step.
         outcome: how training ended, an `Outcome`; None until then. It is set before `after_train`, where a callback
@@ -78,6 +79,7 @@ class TrainLoop:
         self.epoch_num = 0
         self.global_step = 0
         self.local_step = -1
+        self.num_done = 0
         self.outcome: Outcome | None = None
         self.error: BaseException | None = None
         self.at_end = ExitStack()
@@ -86,7 +88,8 @@ class TrainLoop:
         self._resumed: tuple[int, int] | None = None
         self.has_calls_left = False
         self._first_global_step: int | None = None
-        self._step_began_at = self._epoch_began_at = 0
+        self._step_began_at = 0
+        self._epoch_began_at: int | None = None  # None before the first epoch
 
     def config(self, steps_per_epoch: int, starting_epoch: int, max_epoch: int) -> None:
         """
@@ -118,7 +121,7 @@ class TrainLoop:
         """
         self._resumed = (epoch_num, num_steps)
         self.has_calls_left = has_calls_left
-        self.local_step = num_steps - 1
+        self.local_step, self.num_done = num_steps - 1, num_steps
 
     @property
     def is_resumed(self) -> bool:
@@ -130,13 +133,12 @@ class TrainLoop:
         """The number of the first step of the current epoch: 0, unless the training resumes inside that epoch."""
         return self._resumed[1] if self._resumed is not None and self._resumed[0] == self.epoch_num else 0
 
-    def end(self, error: BaseException | None, is_before_steps: bool = False) -> Outcome:
+    def end(self, error: BaseException | None) -> Outcome:
         """
         Set the outcome of training; the loop calls it once, before `after_train`.
 
         Args:
             error: the exception that ended it; None if all epochs are done.
-            is_before_steps: whether the current epoch has begun, but not been through a step.
 
         Returns:
             The outcome.
@@ -145,7 +147,7 @@ class TrainLoop:
             self.outcome = Outcome.FINISHED
         elif isinstance(error, QUIET_ENDS):
             self.outcome = Outcome.STOPPED
-            if is_before_steps and self.starting_step == 0 and self.global_step == self._epoch_began_at:
+            if self.global_step == self._epoch_began_at and 0 == self.num_done < self.steps_per_epoch:
                 self.epoch_num -= 1
                 self.local_step = -1 if self.epoch_num < self.starting_epoch else self.steps_per_epoch - 1
         elif isinstance(error, (KeyboardInterrupt, SystemExit)):
@@ -182,10 +184,11 @@ class TrainLoop:
         first = self.starting_epoch if self._resumed is None else self._resumed[0]
         for epoch in range(first, self.max_epoch + 1):
             self.epoch_num, self._epoch_began_at = epoch, self.global_step
+            self.num_done = self.starting_step
             yield epoch
 
     def steps(self) -> Iterator[int]:
-        """Iterate over the steps of the current epoch, and set `local_step`."""
+        """Iterate over the steps of the current epoch, and set `local_step`. The loop adds 1 to `num_done` when a step is done."""
         if self._first_global_step is None:
             self._first_global_step = self.global_step
         for step in range(self.starting_step, self.steps_per_epoch):
@@ -198,14 +201,7 @@ class TrainLoop:
         """Whether this process has run the hooked session."""
         return self._first_global_step is not None and self.global_step > self._first_global_step
 
-    def undo_step(self) -> bool:
-        """
-        Count the current step, whose run was interrupted, as not done.
-
-        Returns:
-            Whether that is possible: False if the step consists of several runs, and some of them were done.
-        """
-        if self.global_step != self._step_began_at:
-            return False
-        self.local_step -= 1
-        return True
+    @property
+    def is_partly_done(self) -> bool:
+        """Whether the current step consists of several runs, and some of them are done."""
+        return self.num_done == self.local_step and self.global_step != self._step_began_at

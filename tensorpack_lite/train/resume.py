@@ -22,6 +22,7 @@ from ..callbacks.saver import ModelSaver
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..loop.group import Callbacks, innermost
+from ..loop.moments import after_steps
 from ..loop.resume_point import ResumePoint
 from ..loop.state import TrainLoop
 from ..tfutils.checkpoint_reader import CheckpointReader, read_checkpoint_state
@@ -202,10 +203,9 @@ def take_state(loop: TrainLoop, callbacks: Callbacks, resumed_state: dict[str, A
     is_before_train = callbacks.phase == "before_train"
     if is_before_train and loop.is_resumed:
         return resumed_state or {}  # nothing has happened since
-    is_before_steps = callbacks.phase in ("before_train", "before_epoch")
     place = ResumePoint(
         epoch_num=loop.starting_epoch if is_before_train else loop.epoch_num,
-        num_steps=loop.starting_step if is_before_steps else loop.local_step + 1,
+        num_steps=loop.num_done,
         steps_per_epoch=loop.steps_per_epoch,
         global_step=loop.global_step,
         phase=callbacks.phase,
@@ -258,7 +258,7 @@ def find_resume_point(
         differ = "The callbacks differ from those of the training that is resumed. "
         _complain_of_skipped(place, callbacks, differ)
         place = place.with_phase_finished()
-    if place.phase == "trigger_epoch" and place.num_called == len(place.callbacks):
+    if place.phase == after_steps()[-1] and place.num_called == len(place.callbacks):
         return place.with_phase_finished()  # the epoch has ended
     return place
 
@@ -282,16 +282,11 @@ def _finish_monitor(cb: Callback, loop: TrainLoop, saved: ResumePoint, place: Re
     is_whole = saved.num_called == len(saved.callbacks)
     has_other_epochs = saved.steps_per_epoch != place.steps_per_epoch
     is_skipped = not is_whole and place.num_called == len(place.callbacks)
-    waits_for_epoch = has_other_epochs and not (is_whole and saved.phase == "trigger_epoch")
+    waits_for_epoch = has_other_epochs and not (is_whole and saved.phase in after_steps())
     if not isinstance(cb, MonitorBase) or not (is_skipped or waits_for_epoch):
         return
     epoch, loop.epoch_num = loop.epoch_num, saved.epoch_num
-    if has_other_epochs:
-        cb.trigger()
-    elif saved.phase == "trigger_epoch":
-        cb.trigger_epoch()
-    else:
-        cb.trigger_step()
+    getattr(cb, "trigger" if has_other_epochs else saved.phase)()
     loop.epoch_num = epoch
 
 

@@ -221,6 +221,7 @@ class Trainer(HasOldInterface):
                             if self.hooked_sess.should_stop():
                                 raise StopTraining("a callback or hook asked the session to stop")
                             self.run_step()
+                            loop.num_done += 1
                             callbacks.trigger_step()
                         callbacks.after_epoch()
                         log_epoch(loop, time.perf_counter() - start)
@@ -229,7 +230,7 @@ class Trainer(HasOldInterface):
                     logger.info("Training has finished.")
                 loop.end(None)
             except BaseException as error:  # any end, which may be no error
-                if loop.end(error, callbacks.phase == "before_epoch") is not Outcome.STOPPED:
+                if loop.end(error) is not Outcome.STOPPED:
                     raise
             finally:
                 with close_session(loop, self.hooked_sess, self.sess.graph):

@@ -8,14 +8,15 @@ import pytest
 from fakes.recording import RecordingCallback
 
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.loop import group
+from tensorpack_lite.loop import group, moments
 from tensorpack_lite.loop.callback import Call, Callback
 from tensorpack_lite.loop.group import Callbacks
 from tensorpack_lite.loop.hooks import CallbackToHook
 from tensorpack_lite.loop.state import StopTraining
 from tensorpack_lite.utils import logger
 
-MOMENTS = ["before_train", "before_epoch", "trigger_step", "after_epoch", "trigger_epoch", "after_train"]
+OTHERS = ("setup_graph", "before_run", "after_run", "trigger")
+MOMENTS = [name for name in moments.MOMENTS if name not in OTHERS]
 
 
 def seen(log) -> list:

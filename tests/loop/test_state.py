@@ -53,6 +53,23 @@ def test_walk(loop):
     assert [(5, 5, -1), (0, 0), (1, 1), (6, 6, 1), (0, 0), (1, 1)] == seen
 
 
+def test_num_done(loop):
+    """A step counts as done when the loop says so, and an interrupted one does not; a step of several runs may be partly done."""
+    loop.config(3, 1, 2)
+    loop.resume_at(1, 2)
+    assert (1, 2) == (loop.local_step, loop.num_done)
+    seen = []
+    for _ in loop.epochs():
+        for _ in loop.steps():
+            seen.append((loop.local_step, loop.num_done, loop.is_partly_done))
+            loop.global_step += 1
+            assert loop.is_partly_done
+            loop.num_done += 1
+            assert not loop.is_partly_done
+        assert 3 == loop.num_done
+    assert [(2, 2, False), (0, 0, False), (1, 1, False), (2, 2, False)] == seen
+
+
 def test_no_epochs(loop):
     """If max_epoch is smaller than starting_epoch, there are no epochs and epoch_num does not change."""
     loop.config(2, 5, 4)

@@ -74,7 +74,7 @@ class SaveAtSignal:
         elif self._has_woken and isinstance(error, (KeyboardInterrupt, tf.errors.OpError)):
             is_in_step = self._callbacks.current_call is None
             self._callbacks.undo_call()
-            if is_in_step and not self._loop.undo_step():
+            if is_in_step and self._loop.is_partly_done:
                 logger.warning(
                     "The signal interrupted a step between two runs. The latest checkpoint counts."
                 )

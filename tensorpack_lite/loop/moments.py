@@ -1,0 +1,59 @@
+"""
+The moments of a training at which callbacks are called, in order.
+
+A new moment is a row of `MOMENTS`, two methods of `Callback`, and its call in `Trainer.main_loop`. What groups, proxies and conditions
+forward, where a training can resume, which calls it then owes, and where a signal may end it follow from the row.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+REPEATED, OWED = "repeated", "owed"
+
+
+class Moment(NamedTuple):
+    """
+    A moment of the training.
+
+    Attributes:
+        name: the method of `Callback` that the loop calls. Users override the one with an underscore.
+        period: "epoch", "step" or "run", if the moment recurs in each of them; otherwise "".
+        at_resume: what happens to the calls of this moment if one of them saves a checkpoint and a training resumes from it. "owed":
+            it makes the calls that were left. "repeated": it makes all of them. "": the checkpoint counts as saved in the latest
+            moment before that is not "", so all are made; this is not possible between a step and `trigger_step`.
+        is_checked: whether `Callbacks.check`, which may end the training, is called before each call.
+    """
+
+    name: str
+    period: str = ""
+    at_resume: str = ""
+    is_checked: bool = False
+
+
+_ROWS = (
+    Moment("setup_graph"),
+    Moment("before_train", "", REPEATED),
+    Moment("before_epoch", "epoch", REPEATED, is_checked=True),
+    Moment("before_run", "run"),
+    Moment("after_run", "run"),
+    Moment("trigger_step", "step", OWED, is_checked=True),
+    Moment("after_epoch", "epoch"),
+    Moment("trigger_epoch", "epoch", OWED, is_checked=True),
+    Moment("trigger"),  # called by `trigger_epoch`, or by a wrapper
+    Moment("after_train"),
+)
+MOMENTS = {row.name: row for row in _ROWS}
+
+
+def after_step() -> list[str]:
+    """Return the moments that follow each step, in order."""
+    names = list(MOMENTS)
+    return [name for name in names[names.index("after_run") :] if MOMENTS[name].period == "step"]
+
+
+def after_steps() -> list[str]:
+    """Return the moments that follow the last step of an epoch and at which a training can resume, in order."""
+    names = list(MOMENTS)
+    later = [MOMENTS[name] for name in names[names.index("after_epoch") :]]
+    return [row.name for row in later if row.period == "epoch" and row.at_resume]
