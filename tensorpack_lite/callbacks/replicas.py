@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from typing import Any, Mapping, Sequence
+from typing import Mapping, Sequence
 
 import numpy as np
 
@@ -35,26 +35,20 @@ class CheckReplicas(Callback):
 
     def __init__(self, every_k_steps: int = 1000) -> None:
         self._every = check_at_least("CheckReplicas: every_k_steps", every_k_steps, 1)
-        self._channel: Any = None
 
     def _setup_graph(self) -> None:
         own_to_each = {var.op.name for var in tf.model_variables()}
         self._variables = {v.op.name: v for v in tf.global_variables() if v.op.name not in own_to_each}
 
-    def _before_train(self) -> None:
-        ranks = self.trainer.ranks
-        self._channel = None if ranks is None else ranks.channel
-
     def _trigger_step(self) -> None:
-        if self._channel is None or self.global_step % self._every:
+        channel = self.trainer.ranks.channel
+        if channel.size == 1 or self.global_step % self._every:
             return
         values = self.trainer.sess.run(self._variables)
         mine = {name: checksum(value) for name, value in values.items()}
         name = f"comparing replicas after step {self.global_step}"
-        everywhere = self._channel.gather(name, mine)
-        found = self._channel.all_gather(
-            f"the result of {name}", everywhere and _find_difference(everywhere)
-        )[0]
+        everywhere = channel.gather(name, mine)
+        found = channel.all_gather(f"the result of {name}", everywhere and _find_difference(everywhere))[0]
         if found is not None:
             variable, rank = found
             raise RankError(

@@ -79,7 +79,7 @@ class ShardedInferenceRunner(InferenceRunner):
 
     def _setup_graph(self) -> None:
         ranks = self.trainer.ranks
-        if ranks is not None and ranks.size > 1:
+        if ranks.size > 1:
             self._channel = ranks.channel
             self._part.rank, self._part.num_ranks = ranks.rank, ranks.size
         super()._setup_graph()

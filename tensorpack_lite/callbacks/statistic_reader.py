@@ -41,7 +41,7 @@ class StatisticReader:
         the epoch.
         """
         ranks = self._callback.trainer.ranks
-        if ranks is None or ranks.size == 1 or self._callback.chief_only:
+        if ranks.size == 1 or self._callback.chief_only:
             return self._read_own()
         newest = self._read_own() if ranks.rank == 0 else None
         mine = None if newest is None else [newest[0], float(newest[1]).hex()]

@@ -57,7 +57,7 @@ class LoopTrainer(Protocol):
         exact: how a resumed training continues; see AutoResumeTrainConfig.
         model: the model that `launch_train_with_config` trains; None in other training runs.
         arguments: those of `train`; None before.
-        ranks: the connection to the other processes, a `RankConnection`; None in a process that trains alone.
+        ranks: the connection to the other processes, a `RankConnection`; an `Alone` in a process that trains alone.
         updates_together: whether a step has one update, of the gradients of all towers.
         not_repeatable: why the same data and seeds may give other weights; "" if they do not.
     """

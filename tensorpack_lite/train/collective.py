@@ -86,12 +86,12 @@ class CollectiveTrainer(RankTrainer):
             self._join(place, plan_meeting(place), time_limit)
             self._cluster = place.cluster or self._gather_cluster(place)
         self._group = RankGroup(self.rank, self.size, "nccl" if get_num_gpu() else "auto")
-        if self.ranks is not None:
+        if self.size > 1:
             self._group = self._group._replace(first_key=_take_keys(self.ranks.channel))
 
     def _gather_cluster(self, place: RankInfo) -> Cluster:
         """Exchange the addresses of TensorFlow's servers, and find which ranks share a machine."""
-        channel: Any = self.ranks.channel  # type: ignore[union-attr]
+        channel: Any = self.ranks.channel
         machines = gather_machines(channel, _process.take_port(port_range(os.environ)))
         local = machines.local(self.rank)
         given = (place.local_rank, place.local_size)
@@ -115,7 +115,7 @@ class CollectiveTrainer(RankTrainer):
 
     def _prepare_session(self, session_creator: NewSessionCreator) -> None:
         """Start TensorFlow's server, and connect the session to it."""
-        if self.ranks is None:
+        if self.size == 1:
             return
         self._require_new_session(session_creator)
         cluster: Any = self._cluster

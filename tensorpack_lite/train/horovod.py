@@ -97,7 +97,7 @@ class HorovodTrainer(RankTrainer):
             self._join(place, meeting, time_limit)
         with self._reporting("starting Horovod"):
             hvd = self.hvd
-            if self.ranks is not None and not hvd.mpi_built() and "HOROVOD_RANK" not in os.environ:
+            if self.ranks.size > 1 and not hvd.mpi_built() and "HOROVOD_RANK" not in os.environ:
                 variables, server = serve_gloo(self.ranks.channel)
                 os.environ.update(variables)
                 if server is not None:
@@ -109,10 +109,10 @@ class HorovodTrainer(RankTrainer):
                     "another MPI. Use CollectiveTrainer, or start the ranks with `horovodrun --gloo`."
                 )
             self._take_place(hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size())
-            if self.size > 1 and self.ranks is None:
+            if self.size > self.ranks.size:
                 own = RankInfo(self.rank, self.size, "Horovod", "", self.local_rank, self.local_size)
                 self._join(place or own, _hear_meeting(hvd), time_limit)
-        if self.ranks is not None:  # runs before the function that Horovod registered
+        if self.size > 1:  # runs before the function that Horovod registered
             atexit.register(_end_in_time, self.ranks.channel)
 
     @property

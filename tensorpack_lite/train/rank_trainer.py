@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from abc import abstractmethod
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any, ContextManager, Iterator, Sequence
 
 import numpy as np
@@ -54,7 +54,7 @@ class RankTrainer(SingleCostTrainer):
         size: number of processes.
         local_rank, local_size: the same among the processes of this machine.
         is_chief: whether this is rank 0.
-        ranks: the `RankConnection`; None in a process that trains alone.
+        ranks: the `RankConnection`; an `Alone` in a process that trains alone.
         BROADCAST_EVERY_EPOCH: whether all ranks get the variables of rank 0 after each epoch; can be set
             before training.
     """
@@ -62,7 +62,6 @@ class RankTrainer(SingleCostTrainer):
     def __init__(self) -> None:
         super().__init__()
         self.BROADCAST_EVERY_EPOCH = True
-        self.ranks: RankConnection | None = None
         self._average = True
         self._sync_op: tf.Operation = None
         self._graph: dict[str, Any] = {}
@@ -125,14 +124,14 @@ class RankTrainer(SingleCostTrainer):
                 optimizer = get_opt_fn()
                 set_gradient_factor(optimizer, 1.0 if self._average else self.size)
                 self.train_op = optimizer.apply_gradients(grads, name="train_op")
-            if self.ranks is None:
+            if self.size == 1:
                 return []
             self._graph = {"optimizer": type(optimizer).__name__, **graph_of_training()}
             return [RankCallback(self.ranks, self._broadcast, lambda: self.BROADCAST_EVERY_EPOCH)]
 
     def setup_callbacks(self, callbacks: list[Callback], monitors: list[MonitorBase]) -> None:
         """Set up as `Trainer.setup_callbacks` does; log a warning about callbacks that would end the training of the chief only."""
-        if self.ranks is not None and any(type(c) is EarlyStopping and c.chief_only for c in callbacks):
+        if self.size > 1 and any(type(c) is EarlyStopping and c.chief_only for c in callbacks):
             logger.warning(
                 "EarlyStopping runs only on the chief. When it ends training there, the other ranks do not stop, and all end "
                 "with an error. Leave out .set_chief_only(True), so that all ranks follow the chief's statistic."
@@ -154,18 +153,18 @@ class RankTrainer(SingleCostTrainer):
             RankError: the ranks differ.
         """
         with self._reporting("initializing the session"):
-            if self.ranks is not None:
-                self.ranks.compare(self._graph)
+            self.ranks.compare(self._graph)
+            if self.size > 1:
                 self._sync_op = self._send_variables(self._variables_of_all())
             self._prepare_session(session_creator)
             super().initialize(session_creator, session_init)
-            if self.ranks is not None:
+            if self.size > 1:
                 with self.sess.as_default():
                     self._broadcast()
 
     def _compare_savers(self, callbacks: Sequence[Callback]) -> None:
         """With `exact`, let all ranks save together if they have the same ModelSavers."""
-        if self.ranks is None or find_exact() is None:
+        if self.size == 1 or find_exact() is None:
             return
         savers = [str(cb) for cb in callbacks if isinstance(innermost(cb), ModelSaver)]
         everywhere = self.ranks.channel.gather("the names of the savers", savers)
@@ -184,7 +183,7 @@ class RankTrainer(SingleCostTrainer):
     def _variables_of_all(self) -> list[tf.Variable]:
         """Return the variables that every rank has; callbacks that only the chief has may have created more."""
         variables = {var.op.name: var for var in tf.global_variables()}
-        gather = self.ranks.channel.gather  # type: ignore[union-attr]
+        gather = self.ranks.channel.gather
         names = self._ask_chief("the names of the chief's variables", list(variables))
         missing = gather("the variables that a rank lacks", [name for name in names if name not in variables])
         lacking = {name for some in missing or () for name in some}
@@ -199,9 +198,6 @@ class RankTrainer(SingleCostTrainer):
         Raises:
             RankError: ranks differ in steps_per_epoch or max_epoch; another rank failed.
         """
-        if self.ranks is None:
-            super().main_loop(steps_per_epoch, starting_epoch, max_epoch)
-            return
         with self._reporting("training"):
             lengths = {"steps_per_epoch": steps_per_epoch, "max_epoch": max_epoch}
             self.ranks.compare({**lengths, "BROADCAST_EVERY_EPOCH": self.BROADCAST_EVERY_EPOCH})
@@ -224,7 +220,7 @@ class RankTrainer(SingleCostTrainer):
             return state
         keys = () if self.is_chief else ("callbacks", "exact")
         mine = {**{key: state[key] for key in keys if key in state}, "variables": self._own_variables()}
-        parts = gather_states(self.ranks.channel, mine)  # type: ignore[union-attr]
+        parts = gather_states(self.ranks.channel, mine)
         is_resumed = state is self._checkpoint_state  # nothing has happened since
         return state if parts is None or is_resumed else {**state, "ranks": parts[1:]}
 
@@ -258,7 +254,7 @@ class RankTrainer(SingleCostTrainer):
                 f"{type(self).__name__}: average=False adds the gradients of all ranks, so each step would change its length "
                 f"(expected {saved_by} ranks as in the checkpoint, got {self.size}). Train with average=True, or with {saved_by}."
             )
-        if self.ranks is None:
+        if self.size == 1:
             return super().state_to_resume(state)
         if self.is_chief:
             (mine, *others), not_exact = split_state(state, self.size)
@@ -274,8 +270,6 @@ class RankTrainer(SingleCostTrainer):
 
     def _ask_chief(self, name: str, value: Any) -> Any:
         """Return the chief's value on all ranks; the values of the others are not sent."""
-        if self.ranks is None:
-            return value
         return self.ranks.channel.all_gather(name, value if self.is_chief else None)[0]
 
     def run_step(self) -> None:
@@ -284,8 +278,7 @@ class RankTrainer(SingleCostTrainer):
             try:
                 super().run_step()
             except (tf.errors.OutOfRangeError, StopIteration):
-                if self.ranks is not None:
-                    self.ranks.has_data = False
+                self.ranks.has_data = False
                 raise
 
     def _broadcast(self) -> None:
@@ -299,12 +292,11 @@ class RankTrainer(SingleCostTrainer):
         try:
             yield
         except tf.errors.OpError as error:
-            if self.ranks is not None:
-                self.ranks.explain(error)
+            self.ranks.explain(error)
             raise
 
     def _reporting(self, place: str) -> ContextManager[None]:
-        return nullcontext() if self.ranks is None else self.ranks.reporting(self, place)
+        return self.ranks.reporting(self, place)
 
 
 def _model_variables() -> dict[str, tf.Variable]:

@@ -19,6 +19,7 @@ from ..loop.resume_point import ResumePoint
 from ..loop.session import HookedSession
 from ..loop.state import Outcome, StopTraining, TrainLoop, check_steps
 from ..loop.trainer import LoopMonitors, TrainArguments
+from ..ranks.alone import Alone
 from ..tfutils.common import find_fetch, get_global_step_value
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import JustCurrentSession, SessionInit
@@ -65,7 +66,7 @@ class Trainer(HasOldInterface):
 
     is_chief = True
     rank, size, local_rank, local_size = 0, 1, 0, 1
-    ranks: Any = None
+    ranks: Any = Alone()
     cost: tf.Tensor | None = None
     train_op: tf.Operation | tf.Tensor = None
     updates_together, not_repeatable = True, ""

@@ -91,6 +91,7 @@ class AgreeingRanks:
     """Replacement for a `RankConnection` whose other ranks have the same values as this one, and do not fail."""
 
     def __init__(self, rank, size, address, time_limit, credentials, other_ports=()):
+        self.rank, self.size = rank, size
         self.place, self.address, self.time_limit, self.compared = (rank, size), address, time_limit, {}
         self.credentials = credentials
         self.failure = None

@@ -15,6 +15,7 @@ from tensorpack_lite.input_source import waiting
 from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.input_source.staging import StagingInput
 from tensorpack_lite.loop.session import HookedSession
+from tensorpack_lite.ranks.alone import Alone
 from tensorpack_lite.utils.cores import CpuTimes
 
 MS = 10**6  # nanoseconds
@@ -71,7 +72,7 @@ class SimulatedTraining:
         self._speed.trainer = SimpleNamespace(
             find_callbacks=lambda kind: [] if kind is Speed else [SimpleNamespace(source=source)],
             hooked_sess=session,
-            ranks=None,
+            ranks=Alone(),
             loop=self._loop,
             is_chief=True,
             callbacks=SimpleNamespace(epoch_seconds=(), replace_calls=lambda replace: None),

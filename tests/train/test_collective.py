@@ -39,7 +39,7 @@ class TestAlone:
         trainer.train_with_defaults(
             callbacks=[Watch()], monitors=[], extra_callbacks=[], steps_per_epoch=2, max_epoch=1
         )
-        assert (0, 1, True, None) == (trainer.rank, trainer.size, trainer.is_chief, trainer.ranks)
+        assert (0, 1, True, 1) == (trainer.rank, trainer.size, trainer.is_chief, trainer.ranks.size)
         assert [2.25] == seen
 
     def test_another_compression(self):

@@ -30,6 +30,7 @@ class TestCallbacks:
         """EarlyStopping that runs only on the chief is a warning."""
         warned = []
         monkeypatch.setattr(logger, "warning", lambda text, *args: warned.append(text))
+        trainer.size = 2
         stopping = EarlyStopping("cost").set_chief_only(chief_only)
         trainer.setup_callbacks([ModelSaver(checkpoint_dir=str(tmp_path)), stopping], [])
         assert chief_only == any("EarlyStopping runs only on the chief" in text for text in warned)

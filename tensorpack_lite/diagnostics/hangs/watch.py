@@ -14,6 +14,7 @@ from typing import Any, Deque, Dict, Iterator
 
 from ...dataflow.process.stack_file import SIGNAL, StackFile
 from ...loop.extension import ExtendedTrainer, Extension
+from ...ranks.alone import AloneChannel
 from ...ranks.channel import RankChannel
 from ...utils import logger
 from ...utils.checks import check_choice
@@ -74,8 +75,7 @@ class Watch:
         self._still = _Standstill()
         self._stacks: StackFile | None = None
         self._alarm: StackAlarm | None = None
-        ranks = trainer.ranks
-        self._channel: RankChannel | None = None if ranks is None else ranks.channel
+        self._channel: RankChannel | AloneChannel = trainer.ranks.channel
 
     def __enter__(self) -> Watch:
         self._first_step = self._trainer.global_step
@@ -85,15 +85,13 @@ class Watch:
         self._stacks = _register_stacks()
         self._thread = threading.Thread(target=self._run, name="Watch", daemon=True)
         self._thread.start()
-        if self._channel is not None:
-            self._channel.describe_with(self._describe_here)
+        self._channel.describe_with(self._describe_here)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._channel is not None:
-            self._channel.describe_with(None)
+        self._channel.describe_with(None)
         os.write(self._wake_writer, b"x")
         self._thread.join(_SAY_SECONDS)
         if self._stacks is not None:
@@ -193,9 +191,7 @@ class Watch:
             text += f'\nTraining hangs, and on_hang="abort": the process ends with exit code {CODE}.'
         _say(text, path, report, seconds=seconds, step=self._trainer.global_step)
         if self._on_hang == "abort":
-            if self._channel is not None:
-                first = report.text.splitlines()[0]
-                self._channel.fail(f"Rank {self._channel.rank} hangs: {first}")
+            self._channel.fail(f"Rank {self._channel.rank} hangs: {report.text.splitlines()[0]}")
             os._exit(CODE)
 
     def _describe(self) -> Dict[str, str]:
@@ -212,8 +208,8 @@ class Watch:
 
     def _describe_others(self) -> str:
         """Return what the other ranks say, on the chief; each begins a new line."""
-        texts = {} if self._channel is None else self._channel.ask_all()
-        return "".join(f"\nRank {number}: {text}" for number, text in texts.items() if number != 0)
+        texts = self._channel.ask_all().items()
+        return "".join(f"\nRank {number}: {text}" for number, text in texts if number != 0)
 
 
 class HangWatch(Extension):

@@ -107,8 +107,7 @@ def examine(incident: Incident, message: str, session: tf.Session) -> str:
     Returns:
         The message, with the cause and the directory.
     """
-    if incident.ranks is not None:
-        incident.ranks.channel.end_by_itself()  # also if another rank ends first
+    incident.ranks.channel.end_by_itself()  # also if another rank ends first
     # first, because operations that the loss waits for may update a variable when the step runs again
     variables = {one.op.name: one for one in tf.global_variables()}
     weights = session.run(variables)
@@ -165,7 +164,7 @@ def _cause(incident: Incident, found: _Findings) -> str:
         return _about_no_culprit(incident, reason)
     batch, samples = culprit.batch, culprit.samples
     where = f"datapoint {batch.datapoint} of tower {batch.tower}"
-    if incident.ranks is not None:
+    if incident.ranks.size > 1:
         where += f" of rank {incident.ranks.rank}"
     if culprit.is_alone:
         plural = "s" if len(samples) > 1 else ""
@@ -192,7 +191,7 @@ def _about_overflow(incident: Incident) -> str:
 
 
 def _about_no_culprit(incident: Incident, reason: str | None) -> str:
-    if incident.ranks is not None and not incident.is_of_losses:
+    if incident.ranks.size > 1 and not incident.is_of_losses:
         failure = incident.ranks.channel.wait_for_failure(_WAIT_SECONDS if incident.fails else 0)
         cause = failure or "No other rank has told the cause; look at the logs of the other ranks."
         mine = "is finite" if reason is None else f"was not searched: {reason}"

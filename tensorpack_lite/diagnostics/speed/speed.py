@@ -61,8 +61,7 @@ class Speed(Callback):
         is_first = next(iter(self.trainer.find_callbacks(Speed)), self) is self
         if is_first and len(sources) == 1 and isinstance(self.trainer.hooked_sess, HookedSession):
             self._source = sources[0]
-        ranks = self.trainer.ranks
-        self._channel = None if ranks is None else ranks.channel
+        self._channel = self.trainer.ranks.channel
 
     def _before_epoch(self) -> None:
         self._stop()  # a wrapper may have left out `_after_epoch`
@@ -84,7 +83,7 @@ class Speed(Callback):
     def _trigger_epoch(self) -> None:
         if self._window is not None and self._window.is_sufficient:
             self._say(self._window)
-        if self._channel is not None:
+        if self._channel.size > 1:
             self._compare_ranks()
 
     def _after_train(self) -> None:
@@ -118,7 +117,7 @@ class Speed(Callback):
         self._window = None
         trainer = self.trainer
         facts = window.facts(self._epoch_seconds, trainer.callbacks.epoch_seconds, self._mean_calls(window))
-        facts = facts._replace(is_alone=self._channel is None)
+        facts = facts._replace(is_alone=self._channel.size == 1)
         verdict = judge(facts)
         self._summary = summarize(facts, verdict)
         is_new = self._last is None or verdict.limit not in (self._last.limit, VARIES)

@@ -63,6 +63,6 @@ def _make_preemption(trainer: ExtendedTrainer, end_within: float) -> Preemption:
     def saves() -> bool:
         return loop.outcome is None and bool(find_savers(callbacks))
 
-    if trainer.ranks is not None:
+    if trainer.size > 1:
         return RankPreemption(loop, end_within, trainer.ranks.channel, saves)
     return Preemption(lambda: loop.has_stepped, end_within, saves)

@@ -17,6 +17,7 @@ from fakes.trainers import run
 from tensorpack_lite import DEFAULT_EXTENSIONS, Callback, TrainConfig
 from tensorpack_lite.diagnostics.hangs import watch
 from tensorpack_lite.diagnostics.hangs.watch import HangWatch, Watch
+from tensorpack_lite.ranks.alone import Alone
 from tensorpack_lite.utils.manifest_file import FORMAT, write_manifest
 from tensorpack_lite.utils.process_state import catches_signal
 
@@ -123,7 +124,7 @@ class Main:
         self.trainer = SimpleNamespace(
             loop=loop,
             callbacks=callbacks,
-            ranks=None,
+            ranks=Alone(),
             hooked_sess=None,
             global_step=0,
             current_call=None,
