@@ -114,6 +114,7 @@ class SeparateGANTrainer(GANTrainer):
         (d_optimizer, d_grads), (g_optimizer, g_grads) = d_update, g_update
         self.d_op = d_optimizer.apply_gradients(d_grads, name="d_op")
         self.g_op = g_optimizer.apply_gradients(g_grads, name="g_op")
+        self.step_ops = [self.d_op, self.g_op]
 
     def run_step(self) -> None:
         if self.num_steps % self.d_period == 0:

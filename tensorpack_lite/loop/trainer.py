@@ -50,6 +50,7 @@ class LoopTrainer(Protocol):
         cost: the cost of the first tower, a scalar tensor, or None if the trainer does not minimize one. `ProgressBar`
             shows it.
         train_op: the operation or tensor that a step runs, or None if the trainer overrides `run_step`.
+        steps_per_update: the number of steps whose gradients one update takes; 1 unless an optimizer accumulates them.
         sess: the raw `tf.Session`, from `initialize` to the end of training. Its runs do not call callbacks.
         hooked_sess: the session of training steps, a `HookedSession` unless `initialize_hooks` is overridden.
             Each of its runs calls `before_run` and `after_run` of the callbacks.
@@ -71,6 +72,7 @@ class LoopTrainer(Protocol):
     ranks: Any
     cost: tf.Tensor | None
     train_op: tf.Operation | tf.Tensor
+    steps_per_update: int
     updates_together: bool
     not_repeatable: str
     sess: tf.Session
@@ -107,6 +109,10 @@ class LoopTrainer(Protocol):
     @property
     def tower_func(self) -> TowerFunc | None:
         """The tower function; None if the trainer has none."""
+
+    @property
+    def step_ops(self) -> list[tf.Operation | tf.Tensor]:
+        """The operations and tensors that a step may run; see `Trainer.step_ops`."""
 
     def run_step(self) -> None:
         """Run one step of training."""

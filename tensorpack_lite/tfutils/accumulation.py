@@ -170,3 +170,12 @@ def _add(total: tf.Variable, grad: tf.Tensor | tf.IndexedSlices) -> tf.Operation
     if isinstance(grad, tf.IndexedSlices):
         return tf.scatter_add(total, grad.indices, tf.cast(grad.values, total.dtype.base_dtype))
     return total.assign_add(tf.cast(grad, total.dtype.base_dtype), read_value=False)
+
+
+def steps_per_update(optimizer: tf.train.Optimizer) -> int:
+    """Return the number of steps for which an optimizer accumulates gradients."""
+    while isinstance(optimizer, ProxyOptimizer):
+        if isinstance(optimizer, AccumGradOptimizer):
+            return optimizer._niter
+        optimizer = optimizer._opt
+    return 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections import deque
 from typing import Any, Iterable, Mapping
 
 from ..compat import tfv1 as tf
@@ -12,6 +14,7 @@ from ..utils.naming import USED_TICKETS_KEY
 
 _UPDATE = re.compile(r"Assign|Apply|Scatter|PartitionedCall|While|^If|^StatelessIf|Case")
 _STAGED = re.compile(r"Unstage|StagePeek")
+_MAX_VALUES = 20000
 _TAKES_DATA = re.compile(r"QueueDequeue|IteratorGetNext")
 
 
@@ -84,6 +87,30 @@ def operations_needed(targets: Iterable[tf.Operation | tf.Tensor]) -> list[tf.Op
                 waiting += [tensor.op for tensor in op.inputs]
                 waiting += op.control_inputs
     return list(found.values())
+
+
+def elements_in(attributes: dict[str, Any]) -> list[Any]:
+    """
+    Return the operations and tensors among the attributes of an object, also inside lists, tuples and dicts.
+
+    Users' classes may keep anything, so only the first 20,000 values are looked at.
+    """
+    found: list[Any] = []
+    waiting, seen = deque([attributes]), {id(attributes)}
+    for _ in range(_MAX_VALUES):
+        if not waiting:
+            break
+        value: Any = waiting.popleft()
+        kind = type(value)  # not `__class__`, which may be a property
+        if issubclass(kind, (tf.Operation, tf.Tensor)):
+            found.append(value)
+        elif issubclass(kind, (dict, list, tuple)):
+            base = next(one for one in (dict, list, tuple) if issubclass(kind, one))
+            parts = dict.values(value) if base is dict else base.__iter__(value)
+            inner = list(itertools.islice(parts, _MAX_VALUES))
+            waiting.extend(part for part in inner if id(part) not in seen)
+            seen.update(map(id, inner))
+    return found
 
 
 def updates_wait_for_data(train_op: tf.Operation | tf.Tensor) -> bool:

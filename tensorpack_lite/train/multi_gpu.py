@@ -13,9 +13,7 @@ from ..graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from ..input_source.base import FeedfreeInput, InputSource
 from ..input_source.staging import StagingInput
 from ..loop.callback import Callback
-from ..tfutils.accumulation import AccumGradOptimizer
 from ..tfutils.gradproc import GradVars
-from ..tfutils.proxy_optimizer import ProxyOptimizer
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import SessionInit
 from ..tfutils.tower.handle import TowerTensorHandles
@@ -42,7 +40,6 @@ class _MultiGPUTrainer(SingleCostTrainer):
         self.devices = _gpu_list(type(self).__name__, gpus)
         _warn_of_missing_gpus(type(self).__name__, self.devices)
         self._source: InputSource | None = None
-        self._get_opt_fn: OptFn | None = None
 
     def vs_name_for_predictor(self, device: int) -> str:
         """
@@ -75,7 +72,6 @@ class _MultiGPUTrainer(SingleCostTrainer):
     def _make_get_grad_fn(
         self, input: InputSource, get_cost_fn: CostFn, get_opt_fn: OptFn
     ) -> Callable[[], GradVars]:
-        self._get_opt_fn = get_opt_fn
         in_order: Any = input if isinstance(input, StagingInput) else _InOrder(input)
         return super()._make_get_grad_fn(in_order, get_cost_fn, get_opt_fn)
 
@@ -84,10 +80,8 @@ class _MultiGPUTrainer(SingleCostTrainer):
         batch = _batch_size(self.towers, self._source)
         text = f"{num_towers} tower{'s' if num_towers > 1 else ''} x "
         text += f"batch {batch} = total batch {num_towers * batch}" if batch else "the data's own batch"
-        # a subclass may override `_make_get_grad_fn` or `_setup_input`
-        accumulated = 1 if self._get_opt_fn is None else _steps_per_update(self._get_opt_fn())
-        if accumulated > 1:
-            text += f", and each update takes {accumulated} steps"
+        if self.steps_per_update > 1:
+            text += f", and each update takes {self.steps_per_update} steps"
         text += f"; {num_towers * steps_per_epoch} datapoints per epoch"
         size = None if self._source is None else call_within(1.0, self._source.size)
         text += "; the size of the data is unknown" if size is None else f"; the data has {size}"
@@ -294,15 +288,6 @@ def _warn_of_missing_gpus(trainer: str, gpus: Sequence[int]) -> None:
             f"{trainer}: {len(gpus)} towers, on GPUs {', '.join(map(str, gpus))}, but this process sees {found}. Towers of missing GPUs "
             "share the devices that exist, so more of them are not faster. If there are more GPUs, look at CUDA_VISIBLE_DEVICES."
         )
-
-
-def _steps_per_update(optimizer: tf.train.Optimizer) -> int:
-    """Return the number of steps for which an optimizer accumulates gradients."""
-    while isinstance(optimizer, ProxyOptimizer):
-        if isinstance(optimizer, AccumGradOptimizer):
-            return optimizer._niter
-        optimizer = optimizer._opt
-    return 1
 
 
 def _batch_size(towers: TowerTensorHandles, source: InputSource | None) -> int | None:

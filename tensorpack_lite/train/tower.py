@@ -12,6 +12,7 @@ from ..graph_builder.placement import device_of_gpu
 from ..input_source.base import InputSource
 from ..loop.callback import Callback
 from ..predict.base import OnlinePredictor
+from ..tfutils.accumulation import steps_per_update
 from ..tfutils.gradproc import GradVars
 from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..tfutils.sessinit import SessionInit
@@ -209,7 +210,6 @@ class SingleCostTrainer(TowerTrainer):
             RuntimeError: `input` was set up before.
             TypeError, ValueError: the cost is not a scalar tensor.
         """
-        get_opt_fn = memoized(get_opt_fn)
 
         def get_and_keep_cost(*inputs: tf.Tensor) -> tf.Tensor:
             cost = get_cost_fn(*inputs)
@@ -217,10 +217,16 @@ class SingleCostTrainer(TowerTrainer):
                 self.cost = cost
             return cost
 
+        @memoized
+        def get_optimizer() -> tf.train.Optimizer:
+            optimizer = get_opt_fn()
+            self.steps_per_update = steps_per_update(optimizer)
+            return optimizer
+
         self.tower_func = TowerFunc(get_and_keep_cost, input_signature)
         input_callbacks = self._setup_input(input_signature, input)
         with explain_mistakes(f"{type(self).__name__}.setup_graph"):
-            train_callbacks = self._setup_graph(input, self._tower_func_or_raise(), get_opt_fn)
+            train_callbacks = self._setup_graph(input, self._tower_func_or_raise(), get_optimizer)
         self._report_cost()
         self.register_callback([*input_callbacks, *(train_callbacks or [])])
 

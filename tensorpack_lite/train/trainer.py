@@ -21,6 +21,7 @@ from ..loop.state import Outcome, StopTraining, TrainLoop, check_steps
 from ..loop.trainer import LoopMonitors, TrainArguments
 from ..ranks.alone import Alone
 from ..tfutils.common import find_fetch, get_global_step_value
+from ..tfutils.dependency import elements_in
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import JustCurrentSession, SessionInit
 from ..utils import logger
@@ -69,6 +70,8 @@ class Trainer(HasOldInterface):
     ranks: Any = Alone()
     cost: tf.Tensor | None = None
     train_op: tf.Operation | tf.Tensor = None
+    steps_per_update = 1
+    _step_ops: Sequence[tf.Operation | tf.Tensor] = ()
     updates_together, not_repeatable = True, ""
     sess: tf.Session = None
     hooked_sess: Any = None
@@ -99,6 +102,22 @@ class Trainer(HasOldInterface):
             name = type(self).__name__
             raise NotImplementedError(f"{name}: has no train_op. Set self.train_op, or override run_step().")
         self.hooked_sess.run(self.train_op)
+
+    @property
+    def step_ops(self) -> list[tf.Operation | tf.Tensor]:
+        """
+        The operations and tensors that a step may run. Exact resume, signals and lint examine them.
+
+        By default `train_op`; without one, all among the trainer's attributes, of which a step may run only some. Set it in a
+        trainer whose `run_step` runs others.
+        """
+        if self._step_ops:
+            return list(self._step_ops)
+        return elements_in(vars(self)) if self.train_op is None else [self.train_op]
+
+    @step_ops.setter
+    def step_ops(self, step_ops: Sequence[tf.Operation | tf.Tensor]) -> None:
+        self._step_ops = step_ops
 
     @call_only_once
     def initialize_hooks(self) -> None:

@@ -17,6 +17,7 @@ from tensorpack_lite.tfutils.common import get_global_step_var
 from tensorpack_lite.tfutils.sesscreate import NewSessionCreator, ReuseSessionCreator
 from tensorpack_lite.tfutils.sessinit import DictRestore, JustCurrentSession
 from tensorpack_lite.train.base import Trainer
+from tensorpack_lite.train.exact.what_is_exact import begin_exact_resume
 from tensorpack_lite.train.tower import TowerTrainer
 from tensorpack_lite.utils import logger
 
@@ -347,3 +348,44 @@ def test_step_counter_order(run):
     collect = Collect()
     run(Decayed(), collect, steps_per_epoch=200, max_epoch=1)
     assert [10 * step for step in range(200)] == collect.values
+
+
+class InTurn(Trainer):
+    """A trainer that runs two operations in a step, one of which draws a random number that no checkpoint has."""
+
+    def __init__(self, is_declared):
+        super().__init__()
+        weight = tf.get_variable("weight", initializer=0.0, use_resource=True)
+        ops = [
+            weight.assign_add(1.0, read_value=False),
+            weight.assign(tf.random_uniform([]), read_value=False),
+        ]
+        self.run_both = lambda: [self.hooked_sess.run(op) for op in ops]
+        if is_declared:
+            self.step_ops = ops
+        else:
+            self.players = {"first": ops[:1], "second": ops[1:]}
+
+    def run_step(self):
+        self.run_both()
+
+
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_the_operations_of_a_step(run, is_declared):
+    """A trainer without `train_op` declares what its steps run, or keeps it in attributes: exact resume examines it."""
+    with tf.Graph().as_default():
+        begin_exact_resume(JustCurrentSession(), "require")
+        trainer = InTurn(is_declared)
+        assert 2 == len(trainer.step_ops)
+        with pytest.raises(
+            RuntimeError, match="NOT exact: 1 random operations .*: random_uniform/RandomUniform"
+        ):
+            run(trainer)
+
+
+def test_train_op_is_what_a_step_runs():
+    """The default of `step_ops` is `train_op`, and nothing for a trainer that has none."""
+    with tf.Graph().as_default():
+        trainer = QuadraticTrainer()
+        assert [trainer.train_op] == trainer.step_ops
+        assert [] == Trainer().step_ops

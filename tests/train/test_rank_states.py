@@ -117,7 +117,7 @@ def test_the_batch_of_a_pipeline():
 )
 def test_the_total_batch(log_lines, size, batch, is_equal):
     """A total batch that differs from that of the checkpoint is a warning with both numbers, and an error with "require"."""
-    trainer = SimpleNamespace(size=size, steps_per_epoch=100)
+    trainer = SimpleNamespace(size=size, steps_per_epoch=100, steps_per_update=1)
     told = f"The total batch was 12 (2 ranks, 6 each) and is {size * batch} ({size} ranks, {batch} each). The learning rate"
     for mode in (True, "require"):
         with tf.Graph().as_default():
@@ -131,3 +131,29 @@ def test_the_total_batch(log_lines, size, batch, is_equal):
                 TotalBatch().load_state_dict(trainer, saved)
             exact._setup.__exit__(None, None, None)
     assert is_equal != any(told in line for line in log_lines)
+
+
+@pytest.mark.parametrize(
+    ("saved_steps", "steps", "told"),
+    [
+        (4, 1, "48 (2 ranks, 6 each, and each update takes 4 steps) and is 12 (2 ranks, 6 each)."),
+        (1, 4, "12 (2 ranks, 6 each) and is 48 (2 ranks, 6 each, and each update takes 4 steps)."),
+        (4, 4, None),
+        (None, 4, None),
+    ],
+)
+def test_accumulated_steps_belong_to_the_total_batch(log_lines, saved_steps, steps, told):
+    """Another number of steps of an update is another total batch; a checkpoint of earlier versions has no number."""
+    trainer = SimpleNamespace(size=2, steps_per_epoch=100, steps_per_update=steps)
+    saved = {"size": 2, "batch": 6, **({} if saved_steps is None else {"steps": saved_steps})}
+    with tf.Graph().as_default():
+        exact = begin_exact(True, None)
+        exact.sources["QueueInput"] = SimpleNamespace(batch_size=6)
+        TotalBatch().load_state_dict(trainer, saved)
+        assert {"size": 2, "batch": 6, "steps": steps} == TotalBatch().state_dict(trainer)
+        exact._setup.__exit__(None, None, None)
+    lines = [line for line in log_lines if "The total batch was" in line]
+    assert (told is None) == (not lines)
+    assert told is None or (
+        told in lines[0] and "AccumGradOptimizer with the same number of steps" in lines[0]
+    )

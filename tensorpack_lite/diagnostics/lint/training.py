@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import time
-from collections import deque
 from typing import Any, Iterable, Iterator
 
 from ...callbacks.graph import RunOp
@@ -20,6 +18,7 @@ from ...loop.callback_factory import CallbackFactory
 from ...loop.group import Callbacks, innermost
 from ...loop.hooks import HookToCallback
 from ...loop.trainer import LoopTrainer
+from ...tfutils.dependency import elements_in
 from ...tfutils.sessinit import SessionInit
 from ...tfutils.tower.handle import TowerTensorHandle
 from ...utils.inspection import call_within, root_of, static_attribute
@@ -27,7 +26,6 @@ from ..nan.batch_capture import training_towers
 from .graph_view import GraphView
 
 _MAX_SECONDS = 1.0  # for the lengths of users' classes
-_MAX_VALUES = 20000
 _PACKAGE = __name__.split(".")[0]
 # set variables, or run functions of the user
 _ACTING = (CallbackFactory, HookToCallback, HyperParamSetter, RunOp)
@@ -48,7 +46,7 @@ class ExaminedTraining:
         callbacks: all callbacks, without the proxies and groups around them.
         cost: the cost of the first tower, or None.
         before_cost: the names of the operations that compute it, without those of control inputs.
-        targets: the operations and tensors that steps may run: `train_op`, `cost`, and others in the trainer's attributes.
+        targets: the operations and tensors that steps may run: `step_ops`, `cost`, and others in the trainer's attributes.
         step: the names of the operations that these run.
         towers: the training towers.
         signature: the `TensorSpec` of each of their inputs.
@@ -65,7 +63,7 @@ class ExaminedTraining:
         self.callbacks = list(_flatten(trainer.find_callbacks(Callback)))
         self.cost: Any = trainer.cost
         self.before_cost = self.graph.before([] if self.cost is None else [self.cost], controls=False)
-        self.targets = elements_in(vars(trainer))
+        self.targets = [*trainer.step_ops, *elements_in(vars(trainer))]
         self.step = self.graph.before(self.targets)
         self.towers: list[TowerTensorHandle] = training_towers(trainer)
         tower_func: Any = trainer.tower_func
@@ -114,30 +112,6 @@ class ExaminedTraining:
             )
             self._seconds_left -= time.perf_counter() - start
         return self._lengths[id(data)]
-
-
-def elements_in(attributes: dict[str, Any]) -> list[Any]:
-    """
-    Return the operations and tensors among the attributes of an object, also inside lists, tuples and dicts.
-
-    Users' classes may keep anything, so only the first 20,000 values are looked at.
-    """
-    found: list[Any] = []
-    waiting, seen = deque([attributes]), {id(attributes)}
-    for _ in range(_MAX_VALUES):
-        if not waiting:
-            break
-        value: Any = waiting.popleft()
-        kind = type(value)  # not `__class__`, which may be a property
-        if issubclass(kind, (tf.Operation, tf.Tensor)):
-            found.append(value)
-        elif issubclass(kind, (dict, list, tuple)):
-            base = next(one for one in (dict, list, tuple) if issubclass(kind, one))
-            parts = dict.values(value) if base is dict else base.__iter__(value)
-            inner = list(itertools.islice(parts, _MAX_VALUES))
-            waiting.extend(part for part in inner if id(part) not in seen)
-            seen.update(map(id, inner))
-    return found
 
 
 def find_dataflow(source: InputSource) -> DataFlow | None:

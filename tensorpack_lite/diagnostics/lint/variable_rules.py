@@ -7,13 +7,14 @@ from collections import Counter
 from typing import Any, Iterator
 
 from ...compat import tfv1 as tf
+from ...tfutils.dependency import elements_in
 from ...tfutils.partitions import name_in_files, whole_shape
 from ...tfutils.random import find_stateful_random_ops
 from ...tfutils.sessinit import ChainInit, JustCurrentSession, SessionInit
 from ...tfutils.varmanip import get_savename_from_varname, is_training_name
 from ..data_check.remarks import Remark, list_names
 from .graph_view import ASSIGNS, operation, place_of, remark_on
-from .training import ExaminedTraining, elements_in
+from .training import ExaminedTraining
 
 _AVERAGE = re.compile(r"(^|/)(moving_mean|moving_variance|mean/EMA|variance/EMA)(_\d+)?$")
 _UNIFORM = ("RandomUniform", "StatelessRandomUniform", "StatelessRandomUniformV2")
@@ -148,11 +149,10 @@ def random_state_not_saved(training: ExaminedTraining) -> Iterator[Remark]:
 
     Source: docs/reproducibility.md#random.
     """
-    train_op = training.trainer.train_op
-    if not training.trainer.exact or train_op is None:
+    if not training.trainer.exact:
         return
     operations = training.graph.operations
-    for name in find_stateful_random_ops(train_op):
+    for name in find_stateful_random_ops(training.trainer.step_ops):
         outer = name
         while outer not in operations:  # an operation in a function
             outer = outer.rpartition("/")[0]

@@ -51,7 +51,7 @@ class ExactTraining(Extension):
         """Log what is not exact, and restore generators and local variables."""
         exact = find_exact()
         if exact is not None:
-            say_what_is_exact(exact, trainer, trainer.callbacks.cbs, trainer.train_op, self.not_exact)
+            say_what_is_exact(exact, trainer, trainer.callbacks.cbs, self.not_exact)
             exact.begin_loop()
 
     def state_dict(self, trainer: ExtendedTrainer) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...callbacks.directories import find_checkpoint_dir
 from ...callbacks.saver import ModelSaver
 from ...compat import ensure_graph_mode
@@ -66,7 +64,7 @@ def begin_exact_resume(
 
 
 def say_what_is_exact(
-    exact: ExactResume, trainer: LoopTrainer, callbacks: list[Callback], train_op: Any, other_reason: str = ""
+    exact: ExactResume, trainer: LoopTrainer, callbacks: list[Callback], other_reason: str = ""
 ) -> None:
     """
     Log which parts of a training are resumed exactly, in at most three lines.
@@ -75,7 +73,6 @@ def say_what_is_exact(
         exact: the state of the training.
         trainer: the trainer.
         callbacks: all callbacks.
-        train_op: what a step runs; None if it is unknown.
         other_reason: why the training is not exact besides; "" if it is.
 
     Raises:
@@ -83,12 +80,12 @@ def say_what_is_exact(
     """
     reports = [report for source in exact.sources.values() for report in source.resume_report()]
     not_exact = _sentences([report for report in reports if report.level == "none"])
-    names = [] if train_op is None else find_stateful_random_ops(train_op)
+    names = find_stateful_random_ops(trainer.step_ops)
     if names:
         not_exact.append(
             f"{len(names)} random operations that are not the library's: {_listed(names)} ({_DOCS}#random)"
         )
-    lost = [] if train_op is None else find_lost_state(train_op, exact.tables.names if exact.tables else ())
+    lost = find_lost_state(trainer.step_ops, exact.tables.names if exact.tables else ())
     if lost:
         not_exact.append(
             f"{len(lost)} operations whose state no checkpoint has: {_listed(lost)} ({_DOCS}#state)"

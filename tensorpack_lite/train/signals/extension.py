@@ -49,7 +49,7 @@ class Signals(Extension):
         """Save a training that a signal ends, and interrupt runs that wait for data."""
         callbacks = trainer.callbacks
         preempted = SaveAtSignal(
-            self.preemption, trainer.loop, callbacks, trainer.train_op, trainer.hooked_sess
+            self.preemption, trainer.loop, callbacks, trainer.step_ops, trainer.hooked_sess
         )
         with preempted, Interruptible(
             callbacks.interrupt, trainer.sess.close, self.preemption, preempted.wake

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
+from typing import Sequence
 
 from ...callbacks.directories import find_checkpoint_dir
 from ...compat import tfv1 as tf
@@ -29,7 +30,7 @@ class SaveAtSignal:
     Args:
         preemption: the signals; None does nothing.
         loop, callbacks: the training.
-        train_op: what a step runs; None if it is unknown.
+        step_ops: the operations and tensors that a step may run.
         session: the session of the steps.
     """
 
@@ -38,12 +39,12 @@ class SaveAtSignal:
         preemption: Preemption | None,
         loop: TrainLoop,
         callbacks: Callbacks,
-        train_op: tf.Operation | tf.Tensor | None,
+        step_ops: Sequence[tf.Operation | tf.Tensor],
         session: HookedSession,
     ) -> None:
         self._preemption, self._loop, self._callbacks, self._session = preemption, loop, callbacks, session
         self._steps_can_fail = (
-            preemption is not None and train_op is not None and updates_wait_for_data(train_op)
+            preemption is not None and bool(step_ops) and all(map(updates_wait_for_data, step_ops))
         )
         self._has_woken = False  # a run may have been made to fail
 
