@@ -37,17 +37,22 @@ extensions = [
 exclude_patterns = ["_build", "decisions"]
 # Pages that were merged into others: old page, new address.
 redirects = {
+    "callback_stock": "callbacks.html#callbacks-by-task",
     "choose": "index.html#what-do-you-want-to-do",
     "clusters": "several_machines.html#start-the-ranks",
     "compatibility": "moving.html#what-differs-from-tensorpack",
     "data_formats": "datasets.html#store-data-in-files",
     "data_from_elsewhere": "datasets.html#data-of-other-libraries",
+    "deployment": "inference_export.html",
+    "extensions": "callbacks.html#write-an-extension",
     "find_batch": "before_training.html#choose-a-batch-size",
     "first_five_minutes": "first_training.html#the-log",
     "hanging_ranks": "hangs.html#several-ranks",
     "horovod": "several_machines.html#horovod",
+    "image_folder": "own_data.html#images",
     "inferencers": "summaries.html#write-an-inferencer",
     "many_devices": "distributed.html",
+    "memory": "gpu.html#recompute-activations",
     "model_summary": "before_training.html#summarize-the-model",
     "old_interfaces": "moving.html#first-generation-scripts-trainv1",
     "parallel_dataflow": "efficient_dataflow.html",
@@ -55,7 +60,9 @@ redirects = {
     "preemptible": "save_resume.html#interruptions",
     "recipes": "index.html#what-do-you-want-to-do",
     "rehearsal": "before_training.html#rehearse-the-training",
+    "tabular": "own_data.html#tables-with-cross-validation",
     "ten_minutes": "from_keras_and_lightning.html",
+    "text": "own_data.html#text",
     "tf1_names": "names.html#names-of-tensorflow-1",
     "when_it_does_not_improve": "nan.html",
 }

@@ -2,7 +2,7 @@
 A deep residual network whose blocks are recomputed during backpropagation, to save memory.
 
 Shows: recompute_grad around blocks with BatchNorm and Dropout, the peak memory of a step from TensorFlow's trace.
-Expect: the same accuracy with and without --recompute, and a fraction of the memory; see docs/memory.md.
+Expect: the same accuracy with and without --recompute, and a fraction of the memory; see docs/gpu.md.
 
     python examples/recompute.py                    keep all activations
     python examples/recompute.py --recompute        keep only the inputs of the blocks

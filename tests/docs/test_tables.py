@@ -153,7 +153,7 @@ class TestInlineCode:
 
 
 @pytest.mark.parametrize(
-    ("package", "page"), [("callbacks", "callback_stock.md"), ("predict", "inference_export.md")]
+    ("package", "page"), [("callbacks", "callbacks.md"), ("predict", "inference_export.md")]
 )
 def test_a_page_lists_all_of_a_package(package, page):
     """The page of a package names each of its callbacks or predictors."""

@@ -1,4 +1,4 @@
-"""Which models TensorFlow Lite converts: the table in docs/deployment.md."""
+"""Which models TensorFlow Lite converts: the table in docs/inference_export.md."""
 
 from __future__ import annotations
 

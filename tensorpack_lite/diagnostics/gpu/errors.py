@@ -100,7 +100,7 @@ def _advice(memory: OutOfMemory, operation: str) -> str:
         ways = ["a smaller batch for inference"]
     elif not precision_record().dtypes and not memory.device.startswith("CPU"):
         ways.append('TrainConfig(precision="mixed_bfloat16")')
-    ways.append("recompute_grad around parts of the model (docs/memory.md)")
+    ways.append("recompute_grad around parts of the model (docs/gpu.md)")
     advice = f"Use {', or '.join(ways)}."
     if memory.device.startswith("CPU"):
         return advice

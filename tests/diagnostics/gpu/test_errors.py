@@ -85,7 +85,7 @@ def test_a_gradient_on_a_gpu():
         "Tower 'tower1' ran out of memory on GPU 1 in 'gradients/tower1/group0/block0/conv1/Conv2D_grad/Conv2DBackpropInput', "
         "which needs 196 MiB for a tensor float16 [128, 256, 56, 56]; the largest tensors in memory are 1.53 GiB of "
         "'tower1/conv0/Conv2D', 392 MiB of 'tower1/group0/block0/conv1/Conv2D', 98 MiB of 'tower1/pool0/MaxPool'. Use a smaller "
-        'batch, or TrainConfig(precision="mixed_bfloat16"), or recompute_grad around parts of the model (docs/memory.md). If '
+        'batch, or TrainConfig(precision="mixed_bfloat16"), or recompute_grad around parts of the model (docs/gpu.md). If '
         "nvidia-smi lists other processes on this GPU, they take memory, too."
     ) == explain("oom_gpu_2")
 
