@@ -50,7 +50,7 @@ class ManifestWriter(Callback):
     Callback that writes `manifest.json` to the logger's directory: everything that explains the results of this training.
 
     It contains the code, git state, packages, machine, seeds, data, graph, callbacks and settings, and after training
-    the statistics and how training ended. `tensorpack-lite diff` compares two of them. See docs/manifest.md.
+    the statistics and how training ended. `tensorpack-lite diff` compares two of them. See docs/report.md.
 
     The file is written before the first step, which takes less than 0.5 s, and again after training. A part that
     fails or takes longer is omitted, with the reason under "left out"; a disk error is logged. A training that
