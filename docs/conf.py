@@ -57,6 +57,7 @@ redirects = {
     "preemptible": "save_resume.html#interruptions",
     "recipes": "index.html#what-do-you-want-to-do",
     "rehearsal": "before_training.html#rehearse-the-training",
+    "schedules": "optimizers.html#set-a-schedule",
     "ten_minutes": "from_keras_and_lightning.html",
     "tf1_names": "names.html#names-of-tensorflow-1",
     "when_it_does_not_improve": "nan.html",
