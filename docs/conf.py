@@ -58,8 +58,10 @@ redirects = {
     "recipes": "index.html#what-do-you-want-to-do",
     "rehearsal": "before_training.html#rehearse-the-training",
     "schedules": "optimizers.html#set-a-schedule",
+    "sessions": "trainers.html#the-two-sessions",
     "ten_minutes": "from_keras_and_lightning.html",
     "tf1_names": "names.html#names-of-tensorflow-1",
+    "tower_functions": "trainers.html#tower-functions",
     "when_it_does_not_improve": "nan.html",
 }
 smartquotes = False  # keep straight quotes in code inside tables
