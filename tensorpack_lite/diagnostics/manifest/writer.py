@@ -124,7 +124,8 @@ class ManifestWriter(Callback):
 
     def _collect(self) -> None:
         graph, num_operations, data = self.graph, self._num_operations(), self._manifest["data"]
-        self._late["graph"] = _attempt(lambda: describe_graph(graph, num_operations))
+        with graph.as_default():  # outside of the graph, this thread may still be eager
+            self._late["graph"] = _attempt(lambda: describe_graph(graph, num_operations))
         self._late["files"] = _attempt(lambda: describe_files(data))
         for name, collect in _PARTS_OF_THE_PROCESS.items():
             self._late[name] = _attempt(collect)
