@@ -119,7 +119,7 @@ setup(
             "report/*.css",
             "report/*.js",
         ],
-        "tensorpack_lite.examples": ["*.md", "*/*.md", "*/*.png", "*/*.py"],
+        "tensorpack_lite.examples": ["*.md", "*/*.md", "*/*.png", "*/*.py", "*/*.yaml"],
     },
     zip_safe=False,
     install_requires=["msgpack", "numpy>=1.18", "psutil", "pyzmq", "tabulate", "termcolor", "tqdm"],

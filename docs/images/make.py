@@ -35,7 +35,7 @@ def read(part: str, size: int) -> list[np.ndarray]:
 
 
 def draw_schedules() -> None:
-    """Draw the schedules of docs/schedules.md over 60 epochs."""
+    """Draw the schedules of docs/optimizers.md over 60 epochs."""
     figure = Figure(figsize=SIZE)
     axes = figure.add_subplot()
     shown = {

@@ -1,20 +1,18 @@
-"""The Kubernetes files of docs/several_machines.md are valid, and ranks meet as pods would: with names that DNS does not know yet."""
+"""The Kubernetes files in examples/distributed are valid, and ranks meet as pods would: with names that DNS does not know yet."""
 
 from __future__ import annotations
-
-import re
 
 import pytest
 from fakes.launching import TESTS
 
 yaml = pytest.importorskip("yaml")
-PAGE = TESTS.parent / "docs" / "several_machines.md"
+FILES = sorted((TESTS.parent / "examples" / "distributed").glob("*.yaml"))
 
 
 def documents():
-    """Return the YAML documents of the page by their kind."""
-    blocks = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    return {one["kind"]: one for block in blocks for one in yaml.safe_load_all(block)}
+    """Return the YAML documents of the files by their kind."""
+    texts = [file.read_text(encoding="utf-8") for file in FILES]
+    return {one["kind"]: one for text in texts for one in yaml.safe_load_all(text)}
 
 
 @pytest.mark.parametrize("kind", ["Job", "Service"])

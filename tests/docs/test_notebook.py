@@ -1,5 +1,5 @@
 """
-Training runs in a real Jupyter kernel: the code of docs/notebooks.md, the demo, and what a reader sees below the cells.
+Training runs in a real Jupyter kernel: the code of docs/several_trainings.md, the demo, and what a reader sees below the cells.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ pytest.importorskip("ipywidgets")
 pytestmark = pytest.mark.slow  # each kernel imports TensorFlow
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
-GRAPH_MODE, TRAINING, CURVES, _, PREDICTION = (
+GRAPH_MODE, TRAINING, RESULTS, PREDICTION, _ = (
     block.group("code")
-    for block in BLOCK.finditer((ROOT / "docs" / "notebooks.md").read_text(encoding="utf-8"))
+    for block in BLOCK.finditer((ROOT / "docs" / "several_trainings.md").read_text(encoding="utf-8"))
 )
 INTERRUPT = """
 import os, signal
@@ -69,7 +69,7 @@ def num_widgets(outputs) -> int:
 
 def test_the_code_of_the_page(run_cells):
     """The cells of the page run, the training cell also twice, and log the same lines each time, with graphical bars."""
-    *_, first, second, _, prediction = run_cells(GRAPH_MODE, TRAINING, TRAINING, CURVES, PREDICTION)
+    *_, first, second, _, prediction = run_cells(GRAPH_MODE, TRAINING, TRAINING, RESULTS, PREDICTION)
     for outputs in (first, second):
         assert 6 == num_widgets(outputs)  # three epochs and three validations
         check_no_bars_of_text(outputs)

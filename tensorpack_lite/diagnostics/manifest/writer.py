@@ -50,7 +50,7 @@ class ManifestWriter(Callback):
     Callback that writes `manifest.json` to the logger's directory: everything that explains the results of this training.
 
     It contains the code, git state, packages, machine, seeds, data, graph, callbacks and settings, and after training
-    the statistics and how training ended. `tensorpack-lite diff` compares two of them. See docs/manifest.md.
+    the statistics and how training ended. `tensorpack-lite diff` compares two of them. See docs/report.md.
 
     The file is written before the first step, which takes less than 0.5 s, and again after training. A part that
     fails or takes longer is omitted, with the reason under "left out"; a disk error is logged. A training that
@@ -124,7 +124,8 @@ class ManifestWriter(Callback):
 
     def _collect(self) -> None:
         graph, num_operations, data = self.graph, self._num_operations(), self._manifest["data"]
-        self._late["graph"] = _attempt(lambda: describe_graph(graph, num_operations))
+        with graph.as_default():  # outside of the graph, this thread may still be eager
+            self._late["graph"] = _attempt(lambda: describe_graph(graph, num_operations))
         self._late["files"] = _attempt(lambda: describe_files(data))
         for name, collect in _PARTS_OF_THE_PROCESS.items():
             self._late[name] = _attempt(collect)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from unittest import mock
 
 import pytest
 from fakes.models import Golden, Mean, threes
+from fakes.processes import python_environment
 from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks.monitor.json_file import JSONWriter
@@ -32,6 +34,20 @@ from tensorpack_lite.train.interface import launch_train_with_config
 from tensorpack_lite.train.simple import SimpleTrainer
 from tensorpack_lite.utils import random_streams
 from tensorpack_lite.utils.memory import peak_memory
+
+EAGER_OUTSIDE = """
+from fakes.models import Mean, threes
+from tensorpack_lite import *
+from tensorpack_lite import tfv1 as tf
+from tensorpack_lite.diagnostics.manifest import writer
+
+writer._MAX_SECONDS = 120
+logger.set_logger_dir("log")
+with tf.Graph().as_default():
+    tf.set_random_seed(1)
+    config = TrainConfig(model=Mean(), dataflow=threes(), steps_per_epoch=2, max_epoch=1)
+    launch_train_with_config(config, SimpleTrainer())
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -129,6 +145,14 @@ def test_graph_without_callbacks(log_dir):
     assert graphs[0]["fingerprint"] == graphs[1]["fingerprint"]
     assert {"x"} == set(graphs[1]["variables"])
     assert {"added", "global_step"} == set(graphs[1]["variables of callbacks"])
+
+
+def test_a_graph_outside_of_which_tensorflow_is_eager(tmp_path):
+    """The graph is described if the script trains inside `tf.Graph()`, without disabling eager execution."""
+    script = tmp_path / "train.py"
+    script.write_text(EAGER_OUTSIDE)
+    subprocess.run([sys.executable, script.name], cwd=str(tmp_path), env=python_environment(), check=True)
+    assert "graph" not in read(tmp_path / "log")["left out"]
 
 
 def test_a_learning_rate_in_a_variable(log_dir):
