@@ -8,7 +8,7 @@ from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..loop.moments import MOMENTS
 from ..loop.proxy_callback import ProxyCallback
-from ..utils.checks import check_at_least, check_callable
+from ..utils.checks import check_callable, check_count
 
 
 class PeriodicTrigger(ProxyCallback):
@@ -25,7 +25,7 @@ class PeriodicTrigger(ProxyCallback):
 
     Raises:
         TypeError: `triggerable` is not a callback.
-        ValueError: both periods are None, or one is not positive.
+        ValueError: both periods are None, or one is not positive or not whole.
 
     Attributes:
         was_triggered: whether the callback was triggered since the process started.
@@ -47,9 +47,8 @@ class PeriodicTrigger(ProxyCallback):
         before_train: bool = False,
     ) -> None:
         super().__init__(triggerable)
-        _check_periods("PeriodicTrigger", every_k_steps, every_k_epochs, otherwise=before_train)
-        self._every_k_steps = every_k_steps
-        self._every_k_epochs = every_k_epochs
+        periods = _check_periods("PeriodicTrigger", every_k_steps, every_k_epochs, otherwise=before_train)
+        self._every_k_steps, self._every_k_epochs = periods
         self._do_before_train = before_train
         self._triggered_at_step = -1
         self.was_triggered = False
@@ -157,7 +156,7 @@ class PeriodicCallback(EnableCallbackIf):
 
     Raises:
         TypeError: `callback` is not a callback.
-        ValueError: both periods are None, or one is not positive.
+        ValueError: both periods are None, or one is not positive or not whole.
 
     Runs at: the same times as the inner callback, if a period is due.
 
@@ -199,8 +198,8 @@ class PeriodicRunHooks(ProxyCallback):
         every_k_steps: the period k, in steps.
 
     Raises:
-        TypeError: `callback` is not a callback, or `every_k_steps` is not an integer.
-        ValueError: `every_k_steps` is not positive.
+        TypeError: `callback` is not a callback, or `every_k_steps` is not a number.
+        ValueError: `every_k_steps` is not positive or not whole.
 
     Runs at: the same times as the inner callback; before_run and after_run as `every_k_steps` says.
 
@@ -210,7 +209,7 @@ class PeriodicRunHooks(ProxyCallback):
 
     def __init__(self, callback: Callback, every_k_steps: int) -> None:
         super().__init__(callback)
-        self._every_k_steps = check_at_least("PeriodicRunHooks: every_k_steps", every_k_steps, 1)
+        self._every_k_steps = check_count("PeriodicRunHooks: every_k_steps", every_k_steps, 1)
         self._enabled_in_run = False
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
@@ -227,9 +226,11 @@ class PeriodicRunHooks(ProxyCallback):
 
 def _check_periods(
     who: str, every_k_steps: int | None, every_k_epochs: int | None, otherwise: bool = False
-) -> None:
+) -> list[int | None]:
     if every_k_steps is None and every_k_epochs is None and not otherwise:
         raise ValueError(f"{who}: would never run. Pass every_k_steps or every_k_epochs.")
-    for name, period in (("every_k_steps", every_k_steps), ("every_k_epochs", every_k_epochs)):
-        if period is not None:
-            check_at_least(f"{who}: {name}", period, 1)
+    periods = {"every_k_steps": every_k_steps, "every_k_epochs": every_k_epochs}
+    return [
+        None if period is None else check_count(f"{who}: {name}", period, 1)
+        for name, period in periods.items()
+    ]

@@ -42,9 +42,8 @@ class Callbacks(Callback):
         phase: the latest moment at which a training can resume; see `Moment.at_resume`. Together with `num_called`, it locates a checkpoint.
         num_called: the number of callbacks that this moment has reached, the running one included; all if it would be repeated.
         current_call: the call in progress, None if there is none. Any thread may read it.
-        check: called before each call of `before_epoch`, `trigger_step` and `trigger_epoch`, and after the
-            last one of the latter two; it may raise an error. None calls nothing. Set it before
-            `before_train`.
+        check: called before each call of the moments with `Moment.is_checked`, and after the last one of `trigger_epoch` and of those
+            that follow a step; it may raise an error. None calls nothing. Set it before `before_train`.
         epoch_seconds: the callbacks that the last `trigger_epoch` has called, and the seconds that each took.
 
     Raises:
@@ -60,7 +59,7 @@ class Callbacks(Callback):
         self.current_call: Call | None = None
         self.check: Callable[[], None] | None = None
         self.epoch_seconds: list[tuple[str, float]] = []
-        self._trigger_steps: _Triggers = []
+        self._in_step: dict[str, _Triggers] = {}  # by moment, from `before_train` on
         self._resumed: tuple[str, int] | None = None
         self._states: dict[str, Any] = {}
         self._after_load: Callable[[Callback], None] | None = None
@@ -92,8 +91,8 @@ class Callbacks(Callback):
         """
         Continue a training that was saved inside a phase. Call it before `before_train`.
 
-        The first "trigger_step" or "trigger_epoch" skips the callbacks that had been called when the
-        checkpoint was saved. The rest of a "trigger_step" follows `before_epoch`.
+        The first call of a phase whose calls are owed skips the callbacks that had been called when the checkpoint was saved.
+        What is left of the moments that follow a step follows `before_epoch`.
 
         Args:
             phase: see the attribute.
@@ -126,9 +125,11 @@ class Callbacks(Callback):
             logger.info(
                 f"The checkpoint has states of callbacks that this training does not have: {', '.join(self._states)}."
             )
-        self._trigger_steps = _find_triggers(self.cbs)
+        self._in_step = {moment: _find_triggers(self.cbs, moment) for moment in after_step()}
         if self.check is not None:
-            self._trigger_steps = _with_checks(self._trigger_steps, self.check, len(self.cbs))
+            for moment, triggers in self._in_step.items():
+                if MOMENTS[moment].is_checked:
+                    self._in_step[moment] = _with_checks(triggers, self.check, len(self.cbs))
         if self._resumed is not None:
             self.phase, self.num_called = self._resumed
 
@@ -137,32 +138,31 @@ class Callbacks(Callback):
         phase = None if self._resumed is None else self._resumed[0]
         if phase in after_step():
             for moment in after_step()[after_step().index(phase) :]:
-                self._call_owed(moment)
-
-    def _call_owed(self, moment: str) -> None:
-        """Call what is left of a moment that follows a step."""
-        if moment != "trigger_step":
-            getattr(self, moment)()
-            return
-        first = self._begin(MOMENTS[moment])
-        self._call_in_step([trigger for trigger in self._trigger_steps if trigger[0] > first])
+                getattr(self, moment)()
 
     def trigger_step(self) -> None:
         """Call the callbacks that do something at each step."""
-        self.phase = "trigger_step"
-        self._call_in_step(self._trigger_steps)
+        self._call_in_step("trigger_step")  # not by way of `_forward`, because this is called most often
 
-    def _call_in_step(self, triggers: _Triggers) -> None:
-        for self.num_called, self.current_call, trigger_step in triggers:
-            trigger_step()
+    def _call_in_step(self, moment: str) -> None:
+        """Call the callbacks that do something at a moment that follows each step."""
+        triggers = self._in_step[moment]
+        if self._resumed is None:
+            self.phase = moment
+        else:
+            first = self._begin(MOMENTS[moment])
+            triggers = [trigger for trigger in triggers if trigger[0] > first]
+        for self.num_called, self.current_call, method in triggers:
+            method()
         self.num_called, self.current_call = len(self.cbs), None
 
     def replace_calls(self, replace: Callable[[Call, Any], Any]) -> None:
         """Replace each method to call at each step by `replace(call, method)`."""
-        self._trigger_steps = [
-            (number, call, method if call is None else replace(call, method))
-            for number, call, method in self._trigger_steps
-        ]
+        for moment, triggers in self._in_step.items():
+            self._in_step[moment] = [
+                (number, call, method if call is None else replace(call, method))
+                for number, call, method in triggers
+            ]
 
     def _trigger_epoch(self) -> None:
         """Call each callback, and log the slow ones."""
@@ -189,6 +189,9 @@ class Callbacks(Callback):
             raise first_error
 
     def _forward(self, moment: str) -> None:
+        if moment in self._in_step:
+            self._call_in_step(moment)
+            return
         for cb in self._calling(moment):
             getattr(cb, moment)()
 
@@ -247,16 +250,13 @@ def innermost(callback: Callback) -> Callback:
     return callback
 
 
-def _find_triggers(cbs: list[Callback]) -> _Triggers:
-    """Find the methods to call at each step, with their callbacks' numbers from 1; those that do nothing are omitted."""
+def _find_triggers(cbs: list[Callback], moment: str) -> _Triggers:
+    """Find the methods to call at a moment of each step, with their callbacks' numbers from 1; those that do nothing are omitted."""
+    inner = f"_{moment}"
     return [
-        (
-            number,
-            Call(cb, "_trigger_step"),
-            cb.trigger_step if is_overridden(cb, "trigger_step") else cb._trigger_step,
-        )
+        (number, Call(cb, inner), getattr(cb, moment if is_overridden(cb, moment) else inner))
         for number, cb in enumerate(cbs, 1)
-        if is_overridden(cb, "trigger_step") or is_overridden(cb, "_trigger_step")
+        if is_overridden(cb, moment) or is_overridden(cb, inner)
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, List, NamedTuple, Sequence
 
-from .moments import MOMENTS, after_steps
+from .moments import MOMENTS, after_step, after_steps
 
 _NUMBERS = ("epoch_num", "num_steps", "steps_per_epoch", "global_step", "num_called")
 _PHASES = [name for name, moment in MOMENTS.items() if moment.at_resume]
@@ -66,6 +66,16 @@ class ResumePoint(NamedTuple):
     def starting_epoch(self) -> int:
         """The first epoch with steps left to do, or with callbacks left to call at its end."""
         return self.epoch_num + 1 if self.phase in after_steps() else self.epoch_num
+
+    @property
+    def has_moments_left(self) -> bool:
+        """Whether a later moment of the same step, or of the same end of an epoch, is still to come."""
+        return any(self.phase in moments[:-1] for moments in (after_step(), after_steps()))
+
+    @property
+    def has_calls_left(self) -> bool:
+        """Whether callbacks are left to call before the next step, or before the next epoch begins."""
+        return self.num_called < len(self.callbacks) or self.has_moments_left
 
     def with_steps_per_epoch(self, steps_per_epoch: int) -> ResumePoint:
         """Return the place after the same number of steps in epochs of another length, with all callbacks called."""

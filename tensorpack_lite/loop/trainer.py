@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Sequence, TypeVar
 import numpy as np
 
 from ..compat import tfv1 as tf
+from ..tfutils.dependency import elements_in
 from ..tfutils.sessinit import SessionInit
 from ..tfutils.tower.func import TowerFunc
 from .state import TrainLoop
@@ -50,6 +51,7 @@ class LoopTrainer(Protocol):
         cost: the cost of the first tower, a scalar tensor, or None if the trainer does not minimize one. `ProgressBar`
             shows it.
         train_op: the operation or tensor that a step runs, or None if the trainer overrides `run_step`.
+        step_ops: what `run_step` may run, if the trainer declares it; see `find_step_ops`.
         steps_per_update: the number of steps whose gradients one update takes; 1 unless an optimizer accumulates them.
         sess: the raw `tf.Session`, from `initialize` to the end of training. Its runs do not call callbacks.
         hooked_sess: the session of training steps, a `HookedSession` unless `initialize_hooks` is overridden.
@@ -72,6 +74,7 @@ class LoopTrainer(Protocol):
     ranks: Any
     cost: tf.Tensor | None
     train_op: tf.Operation | tf.Tensor
+    step_ops: Sequence[tf.Operation | tf.Tensor]
     steps_per_update: int
     updates_together: bool
     not_repeatable: str
@@ -109,10 +112,6 @@ class LoopTrainer(Protocol):
     @property
     def tower_func(self) -> TowerFunc | None:
         """The tower function; None if the trainer has none."""
-
-    @property
-    def step_ops(self) -> list[tf.Operation | tf.Tensor]:
-        """The operations and tensors that a step may run; see `Trainer.step_ops`."""
 
     def run_step(self) -> None:
         """Run one step of training."""
@@ -190,6 +189,21 @@ class LoopTrainer(Protocol):
         Raises:
             Preempted: to be passed on.
         """
+
+
+def find_step_ops(trainer: LoopTrainer) -> list[tf.Operation | tf.Tensor]:
+    """
+    Return the operations and tensors that a step may run. Exact resume, signals and lint examine them.
+
+    Args:
+        trainer: the trainer.
+
+    Returns:
+        Its `step_ops`; if it declares none, `train_op`; without one, all among its attributes, of which a step may run only some.
+    """
+    if trainer.step_ops:
+        return list(trainer.step_ops)
+    return elements_in(vars(trainer)) if trainer.train_op is None else [trainer.train_op]
 
 
 class LoopMonitors(ABC):

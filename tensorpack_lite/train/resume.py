@@ -253,7 +253,7 @@ def find_resume_point(
             f"steps_per_epoch was {saved.steps_per_epoch} and is {loop.steps_per_epoch}. Training continues after the same number "
             f"of steps, which is step {place.num_steps} of epoch {place.epoch_num}."
         )
-        _complain_of_skipped(saved, callbacks, "")
+        _complain_of_skipped(saved._replace(num_called=0) if saved.has_moments_left else saved, callbacks, "")
     elif _num_called(place, callbacks) is None:
         differ = "The callbacks differ from those of the training that is resumed. "
         _complain_of_skipped(place, callbacks, differ)
@@ -318,7 +318,7 @@ def continue_from(
     saved = (
         ResumePoint.from_dict(state["place"], "SessionInit.checkpoint_state") if "place" in state else place
     )
-    loop.resume_at(place.epoch_num, place.num_steps, place.num_called < len(place.callbacks))
+    loop.resume_at(place.epoch_num, place.num_steps, place.has_calls_left)
     callbacks.resume_at(
         place.phase,
         len(callbacks.cbs) if called is None else called,

@@ -21,7 +21,6 @@ from ..loop.state import Outcome, StopTraining, TrainLoop, check_steps
 from ..loop.trainer import LoopMonitors, TrainArguments
 from ..ranks.alone import Alone
 from ..tfutils.common import find_fetch, get_global_step_value
-from ..tfutils.dependency import elements_in
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import JustCurrentSession, SessionInit
 from ..utils import logger
@@ -49,6 +48,7 @@ class Trainer(HasOldInterface):
 
     Attributes:
         train_op: the operation or tensor that the default `run_step` runs.
+        step_ops: the operations and tensors that `run_step` may run; set it if it runs others than `train_op`.
         extensions: the parts of the training that act around it, in order; `default_extensions()` at first.
         default_extensions, default_callbacks, default_monitors: functions that return new lists; `train/__init__.py` sets them.
 
@@ -71,7 +71,7 @@ class Trainer(HasOldInterface):
     cost: tf.Tensor | None = None
     train_op: tf.Operation | tf.Tensor = None
     steps_per_update = 1
-    _step_ops: Sequence[tf.Operation | tf.Tensor] = ()
+    step_ops: Sequence[tf.Operation | tf.Tensor] = ()
     updates_together, not_repeatable = True, ""
     sess: tf.Session = None
     hooked_sess: Any = None
@@ -103,22 +103,6 @@ class Trainer(HasOldInterface):
             raise NotImplementedError(f"{name}: has no train_op. Set self.train_op, or override run_step().")
         self.hooked_sess.run(self.train_op)
 
-    @property
-    def step_ops(self) -> list[tf.Operation | tf.Tensor]:
-        """
-        The operations and tensors that a step may run. Exact resume, signals and lint examine them.
-
-        By default `train_op`; without one, all among the trainer's attributes, of which a step may run only some. Set it in a
-        trainer whose `run_step` runs others.
-        """
-        if self._step_ops:
-            return list(self._step_ops)
-        return elements_in(vars(self)) if self.train_op is None else [self.train_op]
-
-    @step_ops.setter
-    def step_ops(self, step_ops: Sequence[tf.Operation | tf.Tensor]) -> None:
-        self._step_ops = step_ops
-
     @call_only_once
     def initialize_hooks(self) -> None:
         """Create `hooked_sess` from `sess` and the callbacks, and start the graph's queue runners."""
@@ -130,11 +114,13 @@ class Trainer(HasOldInterface):
         Add callbacks that are called before those of the user.
 
         Args:
-            cb: a callback, or a list of them.
+            cb: a callback, a list of them, or a `Callbacks`, whose callbacks are added.
 
         Returns:
             Whether the callback was added: a process that is not the chief skips callbacks that are `chief_only`. None for a list.
         """
+        if type(cb) is Callbacks:  # a checkpoint that one of them saves tells which of the others were called
+            cb = cb.cbs
         if isinstance(cb, (list, tuple)):
             for callback in cb:
                 self.register_callback(callback)

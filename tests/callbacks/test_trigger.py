@@ -174,3 +174,10 @@ class TestPeriodicRunHooks:
         """An object that is not a callback raises TypeError."""
         with pytest.raises(TypeError, match="PeriodicRunHooks: expected a Callback, got int"):
             PeriodicRunHooks(3, 2)
+
+
+@pytest.mark.parametrize("wrap", [PeriodicTrigger, PeriodicCallback, PeriodicRunHooks])
+def test_a_period_that_is_not_whole(wrap):
+    """A period of 2.5 steps would be one of 5."""
+    with pytest.raises(ValueError, match="every_k_steps is not whole .expected an integer, got 2.5"):
+        wrap(Callback(), every_k_steps=2.5)

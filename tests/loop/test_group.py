@@ -113,31 +113,40 @@ class TestCurrentCall:
         assert callbacks.current_call is None
 
 
-def test_idle_callbacks_are_left_out_of_steps():
-    """A callback without `_trigger_step` is not called at each step; one whose instance has it is called."""
-    patched, count = Callback(), []
-    patched._trigger_step = lambda: count.append(1)
-    callbacks = Callbacks([Callback(), patched])
-    callbacks.before_train()
-    callbacks.trigger_step()
-    assert (1, 1) == (len(callbacks._trigger_steps), len(count))
+@pytest.mark.parametrize("moment", moments.after_step())
+class TestInEachStep:
+    def test_idle_callbacks_are_left_out(self, moment):
+        """A callback without the method is not called at each step; one whose instance has it is called."""
+        patched, count = Callback(), []
+        setattr(patched, f"_{moment}", lambda: count.append(1))
+        callbacks = Callbacks([Callback(), patched])
+        callbacks.before_train()
+        getattr(callbacks, moment)()
+        assert (1, 1) == (len(callbacks._in_step[moment]), len(count))
 
+    def test_a_callback_that_overrides_the_public_method(self, moment):
+        """A callback that overrides the method without an underscore is called, once."""
+        calls = []
+        public = type("Public", (Callback,), {moment: lambda self: calls.append("public")})()
+        setattr(public, f"_{moment}", lambda: calls.append("underscore"))
+        callbacks = Callbacks([public])
+        callbacks.before_train()
+        getattr(callbacks, moment)()
+        assert ["public"] == calls
 
-def test_a_callback_that_overrides_trigger_step():
-    """A callback that overrides `trigger_step` itself is called, once."""
-    calls = []
-
-    class Public(Callback):
-        def trigger_step(self):
-            calls.append("public")
-
-        def _trigger_step(self):
-            calls.append("underscore")
-
-    callbacks = Callbacks([Public()])
-    callbacks.before_train()
-    callbacks.trigger_step()
-    assert ["public"] == calls
+    def test_calls_can_be_replaced(self, moment):
+        """A function replaces each call, for example to measure it; checks are not calls."""
+        calls, checks = [], []
+        callbacks = Callbacks([Callback(), RecordingCallback("b", log=calls)])
+        callbacks.check = lambda: checks.append(1)
+        callbacks.before_train()
+        checks.clear()
+        seen = []
+        callbacks.replace_calls(lambda call, method: lambda: seen.append(call))
+        getattr(callbacks, moment)()
+        assert [Call(callbacks.cbs[1], f"_{moment}")] == seen
+        assert 2 == len(checks)
+        assert moment not in [name for _, name, *_ in calls]
 
 
 def test_slow_callbacks_are_logged():

@@ -173,6 +173,7 @@ class TestANewMoment:
             assert 4 == place.starting_epoch
             finished = place.with_phase_finished()
             assert ("before_epoch", 4, 0) == (finished.phase, finished.epoch_num, finished.num_steps)
+            assert place._replace(num_called=2).has_calls_left  # those of `trigger_epoch`
 
 
 def test_a_new_moment_after_each_step(add_moment):
@@ -187,3 +188,11 @@ def test_a_new_moment_after_each_step(add_moment):
     assert ("trigger_step", 2) == (group.phase, group.num_called)
     group.between()
     assert ["between a", "between b"] == calls[3:]
+
+
+@pytest.mark.parametrize("phase", [name for name, row in MOMENTS.items() if row.at_resume])
+def test_whether_calls_are_left(phase):
+    """Where all callbacks have been called, calls are left only if another moment of the same step or end of an epoch follows."""
+    place = ResumePoint(1, 1, 4, 1, phase, ["a", "b"], 2)
+    assert (phase in after_step()[:-1]) == place.has_calls_left
+    assert place._replace(num_called=1).has_calls_left

@@ -86,6 +86,7 @@ def train(
     steps=3,
     make_trainer=CountingTrainer,
     is_saver_last=False,
+    is_grouped=False,
 ):
     """Train with a checkpoint after each step and epoch. Return the trainer, and the points at which it could have been killed."""
     points = []
@@ -111,7 +112,7 @@ def train(
         trainer.is_killed = False
         try:
             trainer.train_with_defaults(
-                callbacks=listed,
+                callbacks=[cb.Callbacks(listed)] if is_grouped else listed,
                 monitors=[cb.JSONWriter(), *(monitor for case in cases for monitor in case.monitors)],
                 extra_callbacks=[],
                 session_init=config.session_init,
@@ -325,6 +326,7 @@ SETTERS = [
 GROUPS = {
     "setters": (SETTERS, {}),
     "setters before the saver": (SETTERS, {"is_saver_last": True}),
+    "setters in a group": (SETTERS[:2], {"is_grouped": True}),
     "EarlyStopping": ([stop_early("stat", patience=3)], {}),
     "EarlyStopping before the saver": (
         [stop_early("at_end", mode="max", patience=1)],

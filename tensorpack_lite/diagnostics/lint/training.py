@@ -17,7 +17,7 @@ from ...loop.callback import Callback
 from ...loop.callback_factory import CallbackFactory
 from ...loop.group import Callbacks, innermost
 from ...loop.hooks import HookToCallback
-from ...loop.trainer import LoopTrainer
+from ...loop.trainer import LoopTrainer, find_step_ops
 from ...tfutils.dependency import elements_in
 from ...tfutils.sessinit import SessionInit
 from ...tfutils.tower.handle import TowerTensorHandle
@@ -63,7 +63,7 @@ class ExaminedTraining:
         self.callbacks = list(_flatten(trainer.find_callbacks(Callback)))
         self.cost: Any = trainer.cost
         self.before_cost = self.graph.before([] if self.cost is None else [self.cost], controls=False)
-        self.targets = [*trainer.step_ops, *elements_in(vars(trainer))]
+        self.targets = [*find_step_ops(trainer), *elements_in(vars(trainer))]
         self.step = self.graph.before(self.targets)
         self.towers: list[TowerTensorHandle] = training_towers(trainer)
         tower_func: Any = trainer.tower_func

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any, Iterator
 
 from ...compat import tfv1 as tf
+from ...loop.trainer import find_step_ops
 from ...tfutils.dependency import elements_in
 from ...tfutils.partitions import name_in_files, whole_shape
 from ...tfutils.random import find_stateful_random_ops
@@ -152,7 +153,7 @@ def random_state_not_saved(training: ExaminedTraining) -> Iterator[Remark]:
     if not training.trainer.exact:
         return
     operations = training.graph.operations
-    for name in find_stateful_random_ops(training.trainer.step_ops):
+    for name in find_stateful_random_ops(find_step_ops(training.trainer)):
         outer = name
         while outer not in operations:  # an operation in a function
             outer = outer.rpartition("/")[0]

@@ -9,7 +9,7 @@ from ...compat import tfv1 as tf
 from ...dataflow.exact.stage_position import ResumeReport
 from ...loop.callback import Callback
 from ...loop.group import innermost
-from ...loop.trainer import LoopTrainer
+from ...loop.trainer import LoopTrainer, find_step_ops
 from ...tfutils.exact.lost import find_lost_state
 from ...tfutils.exact.state import ExactResume, begin_exact
 from ...tfutils.random import determinism_switches, find_stateful_random_ops
@@ -80,12 +80,13 @@ def say_what_is_exact(
     """
     reports = [report for source in exact.sources.values() for report in source.resume_report()]
     not_exact = _sentences([report for report in reports if report.level == "none"])
-    names = find_stateful_random_ops(trainer.step_ops)
+    step_ops = find_step_ops(trainer)
+    names = find_stateful_random_ops(step_ops)
     if names:
         not_exact.append(
             f"{len(names)} random operations that are not the library's: {_listed(names)} ({_DOCS}#random)"
         )
-    lost = find_lost_state(trainer.step_ops, exact.tables.names if exact.tables else ())
+    lost = find_lost_state(step_ops, exact.tables.names if exact.tables else ())
     if lost:
         not_exact.append(
             f"{len(lost)} operations whose state no checkpoint has: {_listed(lost)} ({_DOCS}#state)"

@@ -8,6 +8,7 @@ from typing import Iterator
 from ...loop.extension import ExtendedTrainer, Extension
 from ...loop.signals.interrupt import Interruptible
 from ...loop.signals.preemption import Preemption
+from ...loop.trainer import find_step_ops
 from ...utils.uncaught import EndsBriefly
 from ..resume import find_savers
 from .ranks import RankPreemption
@@ -49,7 +50,7 @@ class Signals(Extension):
         """Save a training that a signal ends, and interrupt runs that wait for data."""
         callbacks = trainer.callbacks
         preempted = SaveAtSignal(
-            self.preemption, trainer.loop, callbacks, trainer.step_ops, trainer.hooked_sess
+            self.preemption, trainer.loop, callbacks, find_step_ops(trainer), trainer.hooked_sess
         )
         with preempted, Interruptible(
             callbacks.interrupt, trainer.sess.close, self.preemption, preempted.wake

@@ -193,7 +193,8 @@ class TestSpeed:
         class Looks(Callback):
             def _trigger_step(self):
                 callbacks, session = self.trainer._callbacks, self.trainer.hooked_sess
-                methods = [one[-1] for one in callbacks._trigger_steps] + [one[1] for one in session._afters]
+                methods = [one[-1] for calls in callbacks._in_step.values() for one in calls]
+                methods += [one[1] for one in session._afters]
                 seen.extend(one.__self__ for one in methods + [one[1] for one in session._befores])
                 seen.extend(session.observers)
                 started.extend(thread for thread in threading.enumerate() if type(thread) is threading.Timer)
@@ -240,7 +241,8 @@ class TestSpeed:
                     raise StopTraining
 
             def _after_train(self):
-                after.extend(method for _, _, method in self.trainer._callbacks._trigger_steps)
+                for calls in self.trainer._callbacks._in_step.values():
+                    after.extend(method for _, _, method in calls)
                 after.extend(method for _, method, _ in self.trainer.hooked_sess._afters)
 
         train(QueueInput(Ones()), steps=60, epochs=60, callbacks=[Sleepy(), Looks()])
