@@ -291,7 +291,8 @@ def random_stage(r, ds):
     if kind == 3:
         return FixedSizeData(ds, r.randint(1, 9), keep_state=r.random() < 0.5)
     if kind == 4:
-        return FixedSizeData(LocallyShuffleData(ds, r.randint(1, 6), num_reuse=r.randint(1, 3)), 11)
+        ds = LocallyShuffleData(ds, r.randint(1, 6), num_reuse=r.randint(1, 3))
+        return FixedSizeData(ds, 11, keep_state=r.random() < 0.5)
     if kind == 5:
         return CacheData(ds, shuffle=r.random() < 0.5)
     if kind == 6:
