@@ -184,9 +184,9 @@ class _Shard(ProxyDataFlow):
     def __len__(self) -> int:
         return len(range(self.rank, len(self.ds), self.num_ranks))
 
-    def __iter__(self, start: int = 0) -> Iterator[Any]:
+    def iter_from(self, num_done: int) -> Iterator[Any]:
         """Draw a datapoint for each rank and yield the one for this rank, so that all ranks draw equally many."""
-        if start == 0:
+        if num_done == 0:
             self.num_seen = self.checksum = 0
             self.has_ended = False
         length = length_or_none(self.ds)

@@ -19,10 +19,11 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Iterator, Sequence, TypeVar
+from typing import Any, Iterator, Sequence, TypeVar
 
 import numpy as np
 
+from ..utils.argtools import log_once
 from ..utils.errors import type_error
 from ..utils.random_streams import get_rng
 from .exact.checkpointable import Checkpointable
@@ -30,7 +31,6 @@ from .meter import Metered
 from .observing import Observer, observe
 
 T = TypeVar("T")
-_OBSERVERS = (Checkpointable._record, Metered._measure)  # of each stage, from its `reset_state` on
 Datapoint = Any  # List[Any] or Dict[Any, Any]; indexed by position or by key
 
 
@@ -63,6 +63,25 @@ class DataFlowTerminated(BaseException):
 def _first_with(cls: type[DataFlow], *names: str) -> type[DataFlow]:
     """Return the first class in the MRO of `cls` that defines a method with one of these names."""
     return next(base for base in cls.__mro__ if any(callable(base.__dict__.get(name)) for name in names))
+
+
+def _warn_about_size(stage: Any, above: object) -> None:
+    """Log if an attribute of a stage, which is being reset, hides its method `size`."""
+    cls: Any = type(stage)
+    # not with `vars`, which would make all attributes of the stage slower
+    if callable(cls.size) and not callable(stage.size):
+        log_once(
+            f"{cls.__name__}: its attribute `size` hides the method `size()`, the old name of `len()`. Give the attribute another name, such "
+            "as `_size`.",
+            "warning",
+        )
+
+
+_OBSERVERS = (
+    _warn_about_size,
+    Checkpointable._record,
+    Metered._measure,
+)  # of each stage, from its `reset_state` on
 
 
 class DataFlow(Checkpointable, Metered, ABC):
@@ -187,14 +206,12 @@ class ProxyDataFlow(DataFlow):
     def __init__(self, ds: DataFlow) -> None:
         self.ds = require_dataflow(self, ds)
 
-    if TYPE_CHECKING:
+    def __iter__(self) -> Iterator[Datapoint]:
+        return self.iter_from(0)
 
-        def __iter__(self) -> Iterator[Datapoint]: ...  # that of a subclass need not take `start`
-
-    else:
-
-        def __iter__(self, start=0):
-            return iter(self.ds)
+    def iter_from(self, num_done: int) -> Iterator[Datapoint]:
+        """Continue the pass of `ds`."""
+        return iter(self.ds)
 
     def __len__(self) -> int:
         return len(self.ds)
@@ -265,9 +282,13 @@ class IndexedData(RNGDataFlow):
     def _datapoint(self, index: int) -> Datapoint:
         """Return the datapoint at an index, as a new list."""
 
-    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
+    def __iter__(self) -> Iterator[Datapoint]:
+        return self.iter_from(0)
+
+    def iter_from(self, num_done: int) -> Iterator[Datapoint]:
+        """Yield the datapoints in the order of this pass, without the first ones."""
         order = self.rng.permutation(len(self)).tolist() if self.shuffle else range(len(self))
-        return map(self._datapoint, order[start:])
+        return map(self._datapoint, order[num_done:])
 
 
 class DataFlowReentrantGuard:

@@ -8,17 +8,19 @@ Out: batches, which are datapoints of the same kind.
 from __future__ import annotations
 
 import itertools
-from typing import Any, Hashable, Iterator, Sequence
+from typing import Any, Dict, Hashable, Iterator, List, Sequence, Tuple
 
 import numpy as np
 
 from ..utils.checks import check_at_least
-from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow, length_or_none
-from .exact.numbered_source import Numbered, make_numbered_source
-from .exact.stage_position import State
+from .base import DataFlow, Datapoint, ProxyDataFlow, length_or_none
+from .exact.holds_back import HoldsBack
+from .exact.numbered_source import Numbered
 
 _PYTHON_TYPES = {bool: np.dtype("bool"), int: np.dtype("int32"), float: np.dtype("float32")}
 _NUMBERS = "biufc"  # kinds of NumPy dtypes: bool, int, uint, float, complex
+
+Groups = Dict[Tuple[int, ...], List[Numbered]]  # by shape
 
 
 class BatchData(ProxyDataFlow):
@@ -55,7 +57,7 @@ class BatchData(ProxyDataFlow):
     integers) raises ValueError.
     """
 
-    state_attributes = ("_is_over",)
+    state_attributes: Sequence[str] = ("_is_over",)
     _is_over = False  # whether the pass of `ds` has ended
 
     def __init__(
@@ -76,8 +78,9 @@ class BatchData(ProxyDataFlow):
         batches, rest = divmod(len(self.ds), self.batch_size)
         return batches + (1 if rest and self.remainder else 0)
 
-    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
-        datapoints = iter(()) if start and self._is_over else iter(self.ds)
+    def iter_from(self, num_done: int) -> Iterator[Datapoint]:
+        """Yield batches, from the next datapoint of `ds` on."""
+        datapoints = iter(()) if num_done and self._is_over else iter(self.ds)
         while True:
             holder = list(itertools.islice(datapoints, self.batch_size))
             self._is_over = is_over = len(holder) < self.batch_size
@@ -118,7 +121,7 @@ class BatchData(ProxyDataFlow):
         )
 
 
-class BatchDataByShape(BatchData):
+class BatchDataByShape(HoldsBack, BatchData):
     """
     DataFlow that stacks datapoints with equal shapes.
 
@@ -142,40 +145,29 @@ class BatchDataByShape(BatchData):
         >>> BatchDataByShape(images_of_many_sizes, 8, idx=0)
     """
 
+    state_attributes: Sequence[str] = ()
+
     def __init__(self, ds: DataFlow, batch_size: int, idx: Hashable) -> None:
-        super().__init__(ds, batch_size, remainder=False)
+        BatchData.__init__(self, ds, batch_size, remainder=False)
+        HoldsBack.__init__(self, ds, capacity=10 * self.batch_size)
         self.idx = idx
-        self._guard = DataFlowReentrantGuard()
-        # by shape; numbers are 0 without a numbered source
-        self._waiting: dict[tuple[int, ...], list[Numbered]] = {}
 
-    def reset_state(self) -> None:
-        """Reset `ds` and forget incomplete groups."""
-        super().reset_state()
-        self._waiting = {}
-        self._numbered = make_numbered_source(self, self._held, 10 * self.batch_size)
+    def advance(self, held: Groups, source: Iterator[Numbered], num_done: int) -> Iterator[Datapoint]:
+        """Yield a batch as soon as a group is complete."""
+        for numbered in source:
+            shape = np.shape(numbered[1][self.idx])
+            group = held.setdefault(shape, [])
+            group.append(numbered)
+            if len(group) == self.batch_size:
+                del held[shape]
+                yield self.aggregate_batch([datapoint for _, datapoint in group])
 
-    def _held(self) -> Iterator[Numbered]:
-        return itertools.chain.from_iterable(self._waiting.values())
-
-    def _own_state(self) -> State:
-        return self._numbered.state()
-
-    def _restore_own_state(self, state: State) -> None:
-        for number, datapoint in self._numbered.read_again(state).items():
-            self._waiting.setdefault(np.shape(datapoint[self.idx]), []).append((number, datapoint))
-
-    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
-        with self._guard:
-            if self._numbered is not None and start == 0:
-                self._numbered.leave()
-            for numbered in zip(itertools.repeat(0), self.ds) if self._numbered is None else self._numbered:
-                shape = np.shape(numbered[1][self.idx])
-                group = self._waiting.setdefault(shape, [])
-                group.append(numbered)
-                if len(group) == self.batch_size:
-                    del self._waiting[shape]
-                    yield self.aggregate_batch([datapoint for _, datapoint in group])
+    def arrange(self, held: list[Numbered]) -> Groups:
+        """Group the datapoints by shape."""
+        groups: Groups = {}
+        for number, datapoint in held:
+            groups.setdefault(np.shape(datapoint[self.idx]), []).append((number, datapoint))
+        return groups
 
 
 def _listed(name: object, column: Sequence[Any]) -> list[Any]:

@@ -188,7 +188,11 @@ class LMDBData(RNGDataFlow):
         self._order = order
         self.keys = self.keys and [self._unshuffled[index] for index in order.tolist()]
 
-    def __iter__(self, start: int = 0) -> Iterator[list[bytes]]:
+    def __iter__(self) -> Iterator[list[bytes]]:
+        return self.iter_from(0)
+
+    def iter_from(self, num_done: int) -> Iterator[list[bytes]]:
+        """Yield the entries in the order of this pass, without the first ones."""
         with self._guard:
             if self._environment is None:
                 raise not_reset_error("LMDBData")
@@ -196,13 +200,13 @@ class LMDBData(RNGDataFlow):
                 if self.keys is None:
                     with parsing(self._path, "an LMDB"):
                         entries = ([k, v] for k, v in transaction.cursor() if k != KEYS_ENTRY)
-                        yield from islice(entries, start, None)
+                        yield from islice(entries, num_done, None)
                 else:
-                    if self._shuffle and start == 0:
+                    if self._shuffle and num_done == 0:
                         order = self._order.copy()
                         self.rng.shuffle(order)
                         self._set_order(order)
-                    yield from self._by_key(transaction, self.keys[start:])
+                    yield from self._by_key(transaction, self.keys[num_done:])
 
     def _by_key(self, transaction: lmdb.Transaction, keys: list[bytes]) -> Iterator[list[bytes]]:
         for key in keys:

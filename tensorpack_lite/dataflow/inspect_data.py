@@ -123,7 +123,8 @@ class PrintData(ProxyDataFlow):
         super().reset_state()
         self._shown = 0
 
-    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
+    def iter_from(self, num_done: int) -> Iterator[Datapoint]:
+        """Yield the datapoints of `ds`, and log the first ones after `reset_state`."""
         source = iter(self.ds)
         for datapoint in itertools.islice(source, max(0, self.num - self._shown)):
             self._shown += 1

@@ -88,7 +88,8 @@ class MultiProcessMapAndBatchDataZMQ(DataFromWorkers):
     def __len__(self) -> int:
         raise InfiniteLengthError(f"{type(self).__name__}: has no length; it never ends.")
 
-    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
+    def iter_from(self, num_done: int) -> Iterator[Datapoint]:
+        """Yield batches as they arrive."""
         with self._guard:
             require_workers(self, self._owner)
             yield from self._stream()

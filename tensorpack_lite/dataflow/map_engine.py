@@ -26,9 +26,9 @@ from typing import Any, Callable, Iterator
 
 from ..utils import logger
 from ..utils.checks import check_at_least, check_callable
-from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow, length_or_none, require_workers
+from .base import DataFlow, DataFlowReentrantGuard, Datapoint, length_or_none, require_workers
 from .dropping import DropCounter
-from .exact.stage_position import State
+from .exact.in_flight import HoldsInFlight
 from .observing import separate_pipelines
 from .repeat import RepeatedData
 
@@ -80,7 +80,7 @@ class WorkerPool(ABC):
         """
 
 
-class ParallelMapData(ProxyDataFlow):
+class ParallelMapData(HoldsInFlight):
     """
     Base class for maps with several workers.
 
@@ -168,30 +168,11 @@ class ParallelMapData(ProxyDataFlow):
         self.repeated = None if self.strict else RepeatedData(self._datapoints(), -1)
         self._drops = DropCounter(type(self).__name__, self.map_func, self.repeated)
 
-    def _datapoints(self) -> DataFlow:
-        """Return what the pool maps: the datapoints of `ds`, numbered if the position is recorded."""
-        return self.ds if self._numbered is None else self._numbered
-
-    def _own_state(self) -> State:
-        return {"pool": self._pool.state(), "at_start": self._at_start}
-
-    def _restore_own_state(self, state: State) -> None:
-        try:
-            self._in_flight = self._pool.restore(state["pool"])
-        except BaseException:  # also after Ctrl-C no workers may keep running
-            self._stop_workers()
-            raise
-        self._at_start = state["at_start"]
-        # the rest of the open pass may be empty
-        self._source = self._numbered.rest() if self.repeated is None else self.repeated.__iter__(1)
-
-    def _leave(self) -> None:
-        """Keep what is in flight."""
-
-    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
+    def iter_from(self, num_done: int) -> Iterator[Datapoint]:
+        """Yield results as they become ready."""
         with self._guard:
             require_workers(self, self._owner)
-            yield from self._one_pass(start) if self.strict else self._without_end()
+            yield from self._one_pass(num_done == 0) if self.strict else self._without_end()
 
     def _stop_workers(self) -> None:
         """Stop the workers, if there are any."""
@@ -202,9 +183,7 @@ class ParallelMapData(ProxyDataFlow):
 
     def _begin(self) -> None:
         """Fill the empty buffer from the beginning of `ds`; strict mode only."""
-        if self._numbered is not None:
-            self._numbered.leave()
-        self._source = iter(self._datapoints())
+        self._begin_source()
         length = length_or_none(self.ds)
         window = self.buffer_size if length is None else min(self.buffer_size, length)
         for datapoint in itertools.islice(self._source, window):
@@ -240,10 +219,10 @@ class ParallelMapData(ProxyDataFlow):
             assert self.repeated is not None, "bug: reset_state() was not called, or this is strict"
             self._source = iter(self.repeated)
 
-    def _one_pass(self, start: int) -> Iterator[Datapoint]:
-        if start and self._at_start:
+    def _one_pass(self, is_new: bool) -> Iterator[Datapoint]:
+        if self._at_start and not is_new:
             return  # the whole pass was yielded before the position was saved
-        if not start and not self._at_start:
+        if is_new and not self._at_start:
             self._discard()
             self._begin()
         self._at_start = False

@@ -53,7 +53,8 @@ class MapData(ProxyDataFlow):
         check_pickled(type(self).__name__, state, "func")
         self.__dict__.update(state)
 
-    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
+    def iter_from(self, num_done: int) -> Iterator[Datapoint]:
+        """Yield the results of the function, from the next datapoint of `ds` on."""
         apply, counter = self._apply, DropCounter(type(self).__name__, self.func, self.ds)
         self.dropped_all = ""
         for datapoint in self.ds:
@@ -73,7 +74,7 @@ class MapData(ProxyDataFlow):
             counter.drop()
             if counter.saw_whole_pass():
                 raise counter.error()
-        if not start:
+        if not num_done:
             self.dropped_all = counter.describe()
 
     def _apply(self, datapoint: Datapoint) -> Datapoint | None:

@@ -42,9 +42,8 @@ class _CombinedData(DataFlow):
         super().reset_state()
         reset_each_once(self.df_lists)
 
-    def _can_seek(self) -> bool:
-        """A DataFlow that is listed twice has two open passes and no single position."""
-        return super()._can_seek() and len({id(ds) for ds in self.df_lists}) == len(self.df_lists)
+    def __iter__(self) -> Iterator[Datapoint]:
+        return self.iter_from(0)
 
     def _stages_read(self) -> list[DataFlow]:
         return self.df_lists
@@ -89,7 +88,8 @@ class RandomChooseData(_CombinedData, RNGDataFlow):
                 f"{sum(self.probabilities):g}."
             )
 
-    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
+    def iter_from(self, num_done: int) -> Iterator[Datapoint]:
+        """Yield datapoints of randomly chosen DataFlows."""
         sources = [iter(ds) for ds in self.df_lists]
         bounds = np.cumsum(self.probabilities)
         bounds = (bounds / bounds[-1]).tolist()
@@ -129,8 +129,9 @@ class RandomMixData(_CombinedData, RNGDataFlow):
     def __len__(self) -> int:
         return sum(self.sizes)
 
-    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
-        return self._in_order(self.rng.permutation(len(self))[start:])
+    def iter_from(self, num_done: int) -> Iterator[Datapoint]:
+        """Yield datapoints in the order of this pass, without the first ones."""
+        return self._in_order(self.rng.permutation(len(self))[num_done:])
 
     def _in_order(self, order: np.ndarray) -> Iterator[Datapoint]:
         sources = [iter(ds) for ds in self.df_lists]
@@ -166,8 +167,9 @@ class ConcatData(_CombinedData):
     def __len__(self) -> int:
         return sum(len(ds) for ds in self.df_lists)
 
-    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
-        for index in range(self._index if start else 0, len(self.df_lists)):
+    def iter_from(self, num_done: int) -> Iterator[Datapoint]:
+        """Yield the datapoints of one DataFlow after the other, from the one that was reached."""
+        for index in range(self._index if num_done else 0, len(self.df_lists)):
             self._index = index
             yield from self.df_lists[index]
 
@@ -214,7 +216,8 @@ class JoinData(_CombinedData):
             raise infinite
         return min(lengths)
 
-    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
+    def iter_from(self, num_done: int) -> Iterator[Datapoint]:
+        """Yield the joined datapoints that follow."""
         return map(_joined, zip(*self.df_lists))
 
 

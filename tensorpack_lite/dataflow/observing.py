@@ -13,7 +13,7 @@ import threading
 from contextlib import ExitStack, contextmanager
 from typing import Any, Callable, Iterator, Sequence
 
-Begin = Callable[..., Iterator[Any]]  # begins a pass; takes the arguments of `__iter__`
+Begin = Callable[[], Iterator[Any]]  # begins a pass
 
 
 class Observer:
@@ -88,16 +88,16 @@ def _observed_reset(kinds: Sequence[Kind], reset: Callable[[Any], None]) -> Call
     return reset_state
 
 
-def _observed_passes(iterate: Begin) -> Begin:
+def _observed_passes(iterate: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
     @functools.wraps(iterate)
-    def __iter__(self: Any, *start: int) -> Iterator[Any]:  # noqa: N807 (it replaces this method)
+    def __iter__(self: Any, *arguments: Any) -> Iterator[Any]:  # noqa: N807 (it replaces this method)
         if type(self).__iter__ is not __iter__:  # a call through super()
-            return iterate(self, *start)
-        begin: Begin = functools.partial(iterate, self)
+            return iterate(self, *arguments)
+        begin: Begin = functools.partial(iterate, self, *arguments)
         for observer in self._observers:
             if observer is not None:
                 begin = functools.partial(observer.one_pass, begin)
-        return begin(*start)
+        return begin()
 
     return __iter__
 

@@ -78,11 +78,15 @@ class FakeData(RNGDataFlow):
     def __len__(self) -> int:
         return self._size
 
-    def __iter__(self, start: int = 0) -> Iterator[list[Any]]:
+    def __iter__(self) -> Iterator[list[Any]]:
+        return self.iter_from(0)
+
+    def iter_from(self, num_done: int) -> Iterator[list[Any]]:
+        """Yield the number of datapoints that is left."""
         if self.random:
-            return (self._draw() for _ in range(start, self._size))
+            return (self._draw() for _ in range(num_done, self._size))
         datapoint = self._draw()
-        return (datapoint[:] for _ in range(start, self._size))
+        return (datapoint[:] for _ in range(num_done, self._size))
 
     def _draw(self) -> list[Any]:
         return [
@@ -111,7 +115,11 @@ class DataFromQueue(DataFlow):
     def __len__(self) -> int:
         raise InfiniteLengthError("DataFromQueue: has no length; it never ends.")
 
-    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
+    def __iter__(self) -> Iterator[Datapoint]:
+        return self.iter_from(0)
+
+    def iter_from(self, num_done: int) -> Iterator[Datapoint]:
+        """Yield what is in the queue."""
         while True:
             yield self.queue.get()
 
@@ -154,10 +162,14 @@ class DataFromList(RNGDataFlow):
     def __len__(self) -> int:
         return len(self.lst)
 
-    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
+    def __iter__(self) -> Iterator[Datapoint]:
+        return self.iter_from(0)
+
+    def iter_from(self, num_done: int) -> Iterator[Datapoint]:
+        """Yield the elements in the order of this pass, without the first ones."""
         size = len(self.lst)
         order = self.rng.permutation(size).tolist() if self.shuffle else range(size)
-        return map(self.lst.__getitem__, order[start:])
+        return map(self.lst.__getitem__, order[num_done:])
 
 
 class DataFromGenerator(DataFlow):

@@ -215,7 +215,11 @@ class RemoteDataZMQ(DataFlow):
     def _resume_level(self) -> tuple[str, str]:
         return "none", "its senders continue while this process is not running"
 
-    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
+    def __iter__(self) -> Iterator[Datapoint]:
+        return self.iter_from(0)
+
+    def iter_from(self, num_done: int) -> Iterator[Datapoint]:
+        """Yield what the senders send."""
         with self._guard:
             receiver = Receiver(self._addresses, self._bind, self._allow_pickle, self._limits, self._keys)
             self._receiver, self.context = receiver, receiver.context

@@ -56,22 +56,22 @@ class RepeatedData(ProxyDataFlow):
             raise InfiniteLengthError("RepeatedData: has no length; with num=-1 it never ends.")
         return len(self.ds) * self.num
 
-    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
-        # no generator, which each datapoint would pass
-        return chain.from_iterable(self._endless_passes(start) if self.num == -1 else self._passes(start))
+    def iter_from(self, num_done: int) -> Iterator[Datapoint]:
+        """Yield the rest of the open pass of `ds`, if there is one, and the passes that follow."""
+        passes = self._endless_passes() if self.num == -1 else self._passes(num_done > 0)
+        if num_done:
+            passes = chain([self.ds], passes)  # the rest of a pass, which may be empty
+        return chain.from_iterable(passes)  # no generator, which each datapoint would pass
 
-    def _endless_passes(self, start: int) -> Iterator[Iterable[Datapoint]]:
-        if start:
-            yield self.ds  # the rest of a pass, which may be empty
+    def _endless_passes(self) -> Iterator[Iterable[Datapoint]]:
         while True:
             one_pass = iter(self.ds)
             self.num_passes += 1
             yield [_first_of(one_pass, self)]
             yield one_pass
 
-    def _passes(self, start: int) -> Iterator[Iterable[Datapoint]]:
-        has_yielded = bool(start)
-        for number in range(self._pass if start else 0, self.num):
+    def _passes(self, has_yielded: bool) -> Iterator[Iterable[Datapoint]]:
+        for number in range(self._pass + 1 if has_yielded else 0, self.num):
             self._pass = number
             self.num_passes += 1
             one_pass = iter(self.ds)
@@ -159,11 +159,12 @@ class FixedSizeData(ProxyDataFlow):
         if not self.keep_state:
             super()._leave()
 
-    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
+    def iter_from(self, num_done: int) -> Iterator[Datapoint]:
+        """Yield the number of datapoints that is left."""
         with self._guard:
-            if not self.keep_state and start == 0:
+            if not self.keep_state and num_done == 0:
                 self._source = _NOTHING
-            for number in range(start + 1, self._size + 1):
+            for number in range(num_done + 1, self._size + 1):
                 datapoint = next(self._source, _END)
                 if datapoint is _END:
                     self._source = iter(self.ds)

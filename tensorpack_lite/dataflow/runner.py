@@ -97,9 +97,10 @@ class MultiProcessRunnerZMQ(_ProcessRunner):
         self._max_ahead = check_at_least("MultiProcessRunnerZMQ: hwm", hwm, 1)
         self._guard = DataFlowReentrantGuard()
 
-    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
+    def iter_from(self, num_done: int) -> Iterator[Datapoint]:
+        """Yield the next datapoints of the stream."""
         with self._guard:
-            yield from super().__iter__(start)
+            yield from super().iter_from(num_done)
 
 
 class MultiProcessRunner(_ProcessRunner):

@@ -103,7 +103,8 @@ class ShardData(ProxyDataFlow):
         with shared_stream(self.seed):
             self.ds.reset_state()
 
-    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
+    def iter_from(self, num_done: int) -> Iterator[Datapoint]:
+        """Yield the datapoints of this rank, from the next datapoint of `ds` on."""
         for datapoint in self.ds:
             is_own = self._turn == self.rank
             self._turn = (self._turn + 1) % self.num_ranks

@@ -18,8 +18,9 @@ class WholePasses(ProxyDataFlow):
         RuntimeError: a pass ended early.
     """
 
-    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
-        num_seen = start
+    def iter_from(self, num_done: int) -> Iterator[Datapoint]:
+        """Yield the datapoints that follow, and count them."""
+        num_seen = num_done
         for datapoint in self.ds:
             num_seen += 1
             yield datapoint

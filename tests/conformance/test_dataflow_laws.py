@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import itertools
 import multiprocessing
 import pickle
 import threading
@@ -15,6 +16,7 @@ from conformance.dataflow_rows import Source, numbers, take
 from conformance.dataset_rows import DATASET_ROWS, NEEDS
 from conformance.format_rows import FORMAT_NEEDS, FORMAT_ROWS
 from conformance.image_rows import IMAGE_ROWS
+from fakes.positions import text
 
 from tensorpack_lite import dataflow
 from tensorpack_lite.dataflow.base import NotResetError
@@ -232,6 +234,24 @@ def test_random_ones_refuse_to_run_without_reset(row):
     flow = row.build(Source())
     with pytest.raises(NotResetError, match=r"reset_state\(\) was not called"):
         take(flow, 2 * TEN)
+
+
+class Large(Source):
+    """A source whose arrays have 200 kB."""
+
+    def make(self, k):
+        return [np.full(50_000, k, np.float32), k]
+
+
+@rows([row for row in dataflow_rows.ROWS if not row.leaf and row.name != "TestDataSpeed"])  # it resets itself
+def test_a_state_has_numbers_instead_of_datapoints(row):
+    """What exact resume saves of a stage over large datapoints has at most 40 kB, whatever the stage holds back."""
+    flow = row.build(Large())
+    flow.set_state(None)
+    flow.reset_state()
+    datapoints = itertools.chain.from_iterable(itertools.repeat(flow))
+    for _ in itertools.islice(datapoints, 2 * TEN):
+        assert len(text(flow.get_state())) < 40_000
 
 
 @rows(ROWS)

@@ -8,6 +8,7 @@ import threading
 import numpy as np
 import pytest
 
+from tensorpack_lite.dataflow import base
 from tensorpack_lite.dataflow.base import (
     DataFlow,
     DataFlowReentrantGuard,
@@ -157,6 +158,24 @@ class TestTheNames:
 
         assert 2 == len(Sized())
         assert 5 == Sized.size
+
+    def test_an_attribute_size(self, monkeypatch):
+        """An attribute `size` hides the method `size()`, and a warning at the reset says so once."""
+        warnings = []
+        monkeypatch.setattr(base, "log_once", lambda message, level: warnings.append((message, level)))
+
+        class Sized(New):
+            def __init__(self):
+                self.size = 5
+
+        flow = Sized()
+        flow.reset_state()
+        assert 2 == len(flow)
+        assert [("Sized: its attribute `size` hides the method `size()`", "warning")] == [
+            (message.split(",")[0], level) for message, level in warnings
+        ]
+        New().reset_state()
+        assert 1 == len(warnings)
 
     def test_an_old_proxy_asks_its_ds_under_old_names(self):
         """A wrapper with the old names can wrap a DataFlow with the new names."""

@@ -38,6 +38,7 @@ from tensorpack_lite.dataflow import (
     imgaug,
 )
 from tensorpack_lite.dataflow.exact import numbered_source
+from tensorpack_lite.dataflow.exact.holds_back import HoldsBack
 from tensorpack_lite.utils.utils import fix_rng_seed
 
 
@@ -99,6 +100,69 @@ class Custom(DataFlow):
 
     def set_state(self, state):
         self.position = 0 if state is None else state["position"]
+
+
+class Innocent(DataFlow):
+    """A user's class whose iteration has a parameter `start`, which is not about positions."""
+
+    def __iter__(self, start=2):
+        yield from ([k] for k in range(start, 9))
+
+
+class Squares(DataFlow):
+    """A user's class that continues at any datapoint."""
+
+    begun = 0  # how many passes began or were continued
+
+    def __iter__(self):
+        return self.iter_from(0)
+
+    def iter_from(self, num_done):
+        self.begun += 1
+        for k in range(num_done, 9):
+            yield [k * k, self.begun > 0]
+
+
+class Cubes(Squares):
+    """A user's class that does not continue as its base class does."""
+
+    def __iter__(self):
+        yield from ([k**3] for k in range(5))
+
+
+class Pairs(HoldsBack):
+    """A user's class that yields each datapoint with the one before, which may be of the pass before."""
+
+    def __init__(self, ds):
+        super().__init__(ds, capacity=1)
+
+    def advance(self, held, source, num_done):
+        for pair in source:
+            held.append(pair)
+            if len(held) == 2:
+                _, before = held.pop(0)
+                yield [*before, *pair[1]]
+
+
+class RandomDelay(HoldsBack, RNGDataFlow):
+    """A user's class that delays datapoints at random, and counts them."""
+
+    state_attributes = ("count",)
+    count = 0
+
+    def __init__(self, ds):
+        super().__init__(ds, capacity=3, is_endless=True)
+
+    def reset_state(self):
+        super().reset_state()
+        RNGDataFlow.reset_state(self)
+
+    def advance(self, held, source, num_done):
+        for pair in source:
+            held.append(pair)
+            if len(held) > 3 or self.rng.rand() < 0.3:
+                self.count += 1
+                yield [self.count, *held.pop(self.rng.randint(len(held)))[1]]
 
 
 class Differences(ProxyDataFlow):
@@ -174,6 +238,16 @@ STAGES = {
     "shuffle, replayed": lambda: LocallyShuffleData(Counting(), 20),
     "cache": lambda: CacheData(Drawing(), shuffle=True),
     "images": images,
+    "a parameter called start": lambda: RepeatedData(Innocent(), 2),
+    "iter_from": lambda: MapData(Squares(), lambda dp: [dp[0] + 1]),
+    "iter_from of a base class": lambda: RepeatedData(Cubes(), 2),
+    "pairs": lambda: Pairs(shuffled()),
+    "pairs, replayed": lambda: FixedSizeData(Pairs(Pairs(Drawing())), 5),
+    "random delay": lambda: RandomDelay(Pairs(Drawing())),
+    "shuffle, left early": lambda: FixedSizeData(
+        LocallyShuffleData(shuffled(), 4, num_reuse=2), 7, keep_state=False
+    ),
+    "by shape, left early": lambda: FixedSizeData(BatchDataByShape(shaped(), 2, 0), 3, keep_state=False),
 }
 
 
@@ -181,6 +255,13 @@ STAGES = {
 def test_cut_after_every_event(name):
     """Each stage, cut anywhere and restored in a new object, continues with what followed; the state stays the same."""
     check_cuts(STAGES[name], 26)
+
+
+@pytest.mark.parametrize("name", ["shuffle", "shuffle, left early", "by shape, left early", "pairs"])
+def test_cut_long_after_a_snapshot(name, monkeypatch):
+    """A stage that holds datapoints back, and reads its source again from the first snapshot, continues with what followed."""
+    monkeypatch.setattr(numbered_source, "_SNAPSHOT_SECONDS", 1e9)
+    check_cuts(STAGES[name], 40)
 
 
 @pytest.mark.parametrize("name", ["counting", "custom below", "shuffle", "cache", "by shape", "join"])
@@ -210,7 +291,8 @@ def random_stage(r, ds):
     if kind == 3:
         return FixedSizeData(ds, r.randint(1, 9), keep_state=r.random() < 0.5)
     if kind == 4:
-        return FixedSizeData(LocallyShuffleData(ds, r.randint(1, 6), num_reuse=r.randint(1, 3)), 11)
+        ds = LocallyShuffleData(ds, r.randint(1, 6), num_reuse=r.randint(1, 3))
+        return FixedSizeData(ds, 11, keep_state=r.random() < 0.5)
     if kind == 5:
         return CacheData(ds, shuffle=r.random() < 0.5)
     if kind == 6:
@@ -466,6 +548,13 @@ class TestReports:
         ] == levels(flow)
         assert ("Custom", "state") == levels(MapData(Custom(), number))[1]
         assert [("Drawing", "replay")] == levels(Drawing())
+        assert ("Pairs", "state") == levels(Pairs(Drawing()))[0]
+
+    def test_a_stage_continues_if_it_says_so_by_a_method(self):
+        """`iter_from` decides how a stage is resumed, if it belongs to the iteration; the name of a parameter does not."""
+        assert [("Squares", "state")] == levels(Squares())
+        assert [("Innocent", "replay")] == levels(Innocent())
+        assert [("Cubes", "replay")] == levels(Cubes())
 
     def test_sources_that_cannot_begin_again(self):
         """A running generator, a queue and remote senders are "none", with a reason."""

@@ -199,6 +199,13 @@ class TestMaps:
         iter(again)
         assert expected == [event for event, _ in zip(passes(again), range(30))]
 
+    @pytest.mark.parametrize("seconds", [0.0, 1e9])
+    def test_passes_that_are_left_early(self, seconds, monkeypatch):
+        """A map whose passes are left early continues in a later pass, whenever the last snapshot was taken."""
+        monkeypatch.setattr(numbered_source, "_SNAPSHOT_SECONDS", seconds)
+        make = lambda: MultiThreadMapData(shuffled(), 2, add_100, buffer_size=4, strict=True)  # noqa: E731
+        check_cuts(lambda: FixedSizeData(make(), 5, keep_state=False), 20, [3, 7, 14])
+
     def test_error_of_a_thread_has_its_turn(self):
         """An error in a thread is raised after the results of earlier datapoints, and the map remains usable."""
 

@@ -30,6 +30,11 @@ def take(flow, count):
     return list(itertools.islice(flow, count))
 
 
+def held(flow):
+    """Return the datapoints in the buffer."""
+    return [datapoint for _, datapoint in flow.held]
+
+
 def endless(pulled):
     """Return a DataFlow of 0, 1, 2, ... that records the numbers pulled."""
 
@@ -47,7 +52,7 @@ class TestLocallyShuffleData:
         pulled = []
         flow = reset(LocallyShuffleData(endless(pulled), 10))
         out = take(flow, 100)
-        assert sorted(pulled) == sorted(out + flow._buffer)
+        assert sorted(pulled) == sorted(out + held(flow))
         assert len(set(out)) == len(out)
 
     def test_the_order_is_random_and_local(self):
@@ -76,7 +81,7 @@ class TestLocallyShuffleData:
     def test_num_reuse(self):
         """Each datapoint enters the buffer `num_reuse` times."""
         flow = reset(LocallyShuffleData(endless([]), 10, num_reuse=3))
-        counts = Counter(take(flow, 300) + flow._buffer)
+        counts = Counter(take(flow, 300) + held(flow))
         assert {3} == {counts[k] for k in range(100)}
         assert 18 == len(LocallyShuffleData(up_to(6), 4, num_reuse=3))
 
@@ -94,7 +99,7 @@ class TestLocallyShuffleData:
         flow = reset(LocallyShuffleData(endless([]), 10))
         take(flow, 5)
         reset(flow)
-        assert [] == flow._buffer
+        assert [] == held(flow)
 
     @pytest.mark.parametrize("buffer_size", [1, 2])
     def test_a_small_buffer(self, buffer_size):

@@ -6,5 +6,6 @@ Exact resume of DataFlows: their positions, and the stages that need more than a
 **Next:** input_source, which keeps the position of its DataFlow.
 
 `checkpointable` has the methods of every DataFlow that concern its position, and `stage_position` keeps the position of one stage.
-`numbered_source` numbers the datapoints of stages that hold some of them back. `parallel_map` and `runner` are for stages with workers.
+A stage that holds datapoints back derives from `holds_back`, with a `numbered_source` that numbers them; one that keeps a whole pass,
+from `kept_pass`. `in_flight`, `parallel_map` and `runner` are for stages with workers.
 """

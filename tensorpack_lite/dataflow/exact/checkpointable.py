@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
 from .stage_position import ResumeReport, StagePosition, State
 
@@ -91,14 +91,35 @@ class Checkpointable:
         return self._stage_position
 
     # Methods that stages override -----------------------------------------------------------------------------------
+    def iter_from(self, num_done: int) -> Iterator[Any]:
+        """
+        Continue a pass of which some datapoints were already yielded.
+
+        A class that defines this method beside `__iter__` is resumed at any datapoint. Without it, a pass is replayed.
+        The stages that this one reads continue by themselves, so their datapoints that were yielded are not skipped here.
+        Do not draw random numbers for the whole pass: the generators are those of the datapoint, not of the beginning.
+
+        Args:
+            num_done: how many datapoints were yielded; >= 1.
+
+        Yields:
+            The datapoints that follow.
+
+        Raises:
+            NotImplementedError: the class does not define it.
+        """
+        raise NotImplementedError(f"{type(self).__name__}: a pass can only begin at its first datapoint.")
+
     def _can_seek(self) -> bool:
         """
         Return whether a pass can begin at any datapoint.
 
-        The `__iter__` of such a stage takes `start`, the number of datapoints to leave out; if it is not 0, a pass
-        continues, and the stages that this one reads continue by themselves.
+        A stage that reads another one twice cannot: that one has two open passes and no single position.
         """
-        return self._stage_position is not None and self._stage_position.takes_start
+        if self._stage_position is None or not self._stage_position.has_iter_from:
+            return False
+        stages = self._stages_read()
+        return len({id(stage) for stage in stages}) == len(stages)
 
     def _own_state(self) -> State:
         """Return what must be kept beside generators and the stages that this one reads."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from operator import itemgetter
-from typing import Callable, Deque, Dict, Iterable, Iterator, NamedTuple, Tuple
+from typing import Callable, Deque, Dict, Iterable, Iterator, List, NamedTuple, Tuple
 
 import numpy as np
 
@@ -31,6 +31,7 @@ class _Snapshot(NamedTuple):
     number: int
     is_open: bool
     state: State
+    left: List[int]  # the numbers after which a pass was left early, since then
 
 
 class NumberedSource(ProxyDataFlow):
@@ -79,6 +80,8 @@ class NumberedSource(ProxyDataFlow):
 
     def leave(self) -> None:
         """Leave the open pass, so that the next iteration begins a new one."""
+        if self._pass is not None and self._snapshots:
+            self._snapshots[-1].left.append(self.number)
         self._pass = None
 
     # Saving ----------------------------------------------------------------------------------------------------------
@@ -95,6 +98,7 @@ class NumberedSource(ProxyDataFlow):
             "snapshot_is_open": snapshot.is_open,
             "number": self.number,
             "is_open": self._pass is not None,
+            "left": [number for snapshot in self._snapshots for number in snapshot.left],
             "held": [number for number, _ in held if number > snapshot.number],
             "saved": {
                 str(number): np.frombuffer(MsgpackSerializer.dumps(one), np.uint8)
@@ -108,7 +112,7 @@ class NumberedSource(ProxyDataFlow):
         return self._snapshots[0].state
 
     def _take_snapshot(self) -> None:
-        self._snapshots.append(_Snapshot(self.number, self._pass is not None, self.ds.get_state()))
+        self._snapshots.append(_Snapshot(self.number, self._pass is not None, self.ds.get_state(), []))
         self._taken_at = time.monotonic()
         self._drop_snapshots()
 
@@ -152,20 +156,26 @@ class NumberedSource(ProxyDataFlow):
         self.number = saved["snapshot"]
         if saved["snapshot_is_open"]:
             self._pass = iter(self.ds)
-        num_empty = 0
-        while self.number < saved["number"]:
-            before = self.number
-            for pair in self:
-                yield pair
-                if self.number == saved["number"]:
-                    break
-            num_empty = num_empty + 1 if self.number == before else 0
-            if num_empty == 2:  # one may be empty, if the snapshot was taken at the end of a pass
-                raise self._changed(saved)
+        for number in saved.get("left", ()):  # earlier versions saved none
+            yield from self._read_to(number, saved)
+            self.leave()
+        yield from self._read_to(saved["number"], saved)
         if saved["is_open"] and self._pass is None:
             self._pass = iter(self.ds)
         elif not saved["is_open"] and self._pass is not None:
             for _ in self:
+                raise self._changed(saved)
+
+    def _read_to(self, number: int, saved: State) -> Iterator[Numbered]:
+        num_empty = 0
+        while self.number < number:
+            before = self.number
+            for pair in self:
+                yield pair
+                if self.number == number:
+                    break
+            num_empty = num_empty + 1 if self.number == before else 0
+            if num_empty == 2:  # one may be empty, if the snapshot was taken at the end of a pass
                 raise self._changed(saved)
 
     def _changed(self, saved: State) -> RuntimeError:
@@ -173,13 +183,6 @@ class NumberedSource(ProxyDataFlow):
             f"{type(self.ds).__name__}: the pass does not end after datapoint {saved['number']}, as it did when the position was "
             f"saved, but after {self.number}. The data has changed."
         )
-
-
-def make_numbered_source(
-    stage: ProxyDataFlow, held: Callable[[], Iterable[Numbered]], capacity: int
-) -> NumberedSource | None:
-    """Return the numbered source of a stage that was reset; None if its position is not recorded. The arguments are those of NumberedSource."""
-    return None if stage._stage_position is None else NumberedSource(stage.ds, held, capacity)
 
 
 def _num_bytes(datapoint: Datapoint) -> int:

@@ -116,12 +116,16 @@ class EndlessRunner(DataFlow):
     _owner: int | None = None  # pid of the process that started the workers
     _in_turn: WorkersInTurn | None = None
 
-    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
+    def __iter__(self) -> Iterator[Datapoint]:
+        return self.iter_from(0)
+
+    def iter_from(self, num_done: int) -> Iterator[Datapoint]:
+        """Yield the next datapoints of the stream."""
         require_workers(self, self._owner)
         # a pass has no end if the length is unknown or 0
         length = length_or_none(self) or None
         stream = self._stream() if self._in_turn is None else self._in_turn.stream()
-        return islice(stream, None if length is None else max(0, length - start))
+        return islice(stream, None if length is None else max(0, length - num_done))
 
     def _own_state(self) -> State:
         return {} if self._in_turn is None else self._in_turn.state()

@@ -7,8 +7,8 @@ if `set_state` was called; otherwise there is none, and iteration costs nothing.
 
 There are two ways to continue in the middle of a pass:
 
-- A stage whose `__iter__` takes `start`, the number of datapoints that were already yielded, continues there. The states
-  of the stages that it reads are those of now.
+- A stage that defines `iter_from`, which takes the number of datapoints that were already yielded, continues there. The
+  states of the stages that it reads are those of now.
 - Any other stage is *replayed*: its generators, attributes and the stages that it reads return to the
   beginning of the pass, and the datapoints that were already yielded are replayed and discarded.
 """
@@ -16,7 +16,6 @@ There are two ways to continue in the middle of a pass:
 from __future__ import annotations
 
 import copy
-import inspect
 import itertools
 import weakref
 from contextlib import contextmanager
@@ -58,14 +57,14 @@ class StagePosition(Observer):
 
     Attributes:
         children: the positions of the stages that its `reset_state` reset, in order.
-        takes_start: whether a pass of the stage can begin at any datapoint.
+        has_iter_from: whether its class defines how a pass continues.
         is_different: whether the datapoints that were replayed differ from the saved ones.
     """
 
     def __init__(self, flow: Any, state: State | None, where: str = "") -> None:
         # weak, so that workers stop as soon as their stage is deleted
         self._flow = weakref.ref(flow)
-        self.takes_start = _takes_start(unobserved_pass(flow))
+        self.has_iter_from = _has_iter_from(type(flow))
         self.where = f"{where}{type(flow).__name__}"
         self.children: list[StagePosition] = []
         self._generators: list[np.random.RandomState] = []
@@ -233,17 +232,20 @@ class StagePosition(Observer):
         self.is_different = expected not in (None, self._checksum)
         return source
 
-    def _seek(self, begin: Begin, start: int, generators: list[Any] | None) -> Iterator[Any]:
-        """Continue after `start` datapoints. What the stage draws at the beginning of a pass is drawn from `generators`."""
+    def _seek(self, begin: Begin, num_done: int, generators: list[Any] | None) -> Iterator[Any]:
+        """Continue after some datapoints. What the stage draws at the beginning of a pass is drawn from `generators`."""
         if not self.flow._draws_order:
-            return iter(begin(start))
+            return self._pass_from(begin, num_done)
         now = self._saved_generators()
         self._begin = now if generators is None else generators
         self._set_generators(self._begin)
-        source = iter(begin(start))
+        source = self._pass_from(begin, num_done)
         if generators is not None:
             self._set_generators(now)
         return source
+
+    def _pass_from(self, begin: Begin, num_done: int) -> Iterator[Any]:
+        return iter(self.flow.iter_from(num_done) if num_done else begin())
 
     def _drop(self, source: Iterator[Any], num: int) -> None:
         self._checksum = num_dropped = 0
@@ -264,10 +266,9 @@ class StagePosition(Observer):
             restore_generator(generator, state)
 
 
-def _takes_start(begin: Begin) -> bool:
-    try:
-        return (
-            "start" in inspect.signature(begin, follow_wrapped=False).parameters
-        )  # not that of a decorated method
-    except ValueError:  # compiled code may have no signature
-        return False
+def _has_iter_from(cls: type) -> bool:
+    """Return whether `iter_from` continues what `__iter__` begins: it must not belong to a base class of that which defines `__iter__`."""
+    begins, continues = (
+        next(base for base in cls.__mro__ if name in base.__dict__) for name in ("__iter__", "iter_from")
+    )
+    return issubclass(continues, begins)

@@ -1,0 +1,123 @@
+"""Base class for DataFlows that hold datapoints back, such as shuffle buffers and incomplete batches."""
+
+from __future__ import annotations
+
+import itertools
+from abc import abstractmethod
+from typing import Any, Iterator
+
+from ..base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow
+from ..repeat import RepeatedData
+from .numbered_source import Numbered, NumberedSource
+from .stage_position import State
+
+__all__ = ["HoldsBack"]
+
+
+class HoldsBack(ProxyDataFlow):
+    """
+    Base class for DataFlows that hold datapoints back: those that were read, but not yet yielded, also between passes.
+
+    Write it without resume first: as a ProxyDataFlow whose `__iter__` reads `self.ds`. Exact resume replays it, if it holds
+    nothing between passes. If it does, or if a replay takes too long, derive from this class and turn `__iter__` into `advance`:
+
+    - `source` takes the place of `self.ds`. It yields pairs of a number and a datapoint.
+    - All pairs that are held are in `held`, before each `yield` and before the next pair is read. Change it in place.
+    - Everything else that lasts from one datapoint to the next is an attribute whose value is a JSON value, and whose name
+      is in `state_attributes`. Local variables and the place in a loop are lost: when training resumes, `advance` is called
+      again, and reads the next pair.
+
+    Only the numbers are saved. When training resumes, the datapoints are read again, and put back into `held`. Draw random
+    numbers from `self.rng` of an RNGDataFlow or from a generator of `get_rng`, as in every stage.
+
+    Args:
+        ds: the DataFlow to read.
+        capacity: the usual number of held datapoints. Those that are held ten times longer are saved themselves, up to 32 MB.
+        is_endless: whether `source` repeats `ds` without end. Otherwise it yields one pass.
+
+    Raises:
+        RuntimeError: (while iterating) there is a second iterator.
+
+    Attributes:
+        held: see above; a list, unless `arrange` returns something else.
+
+    Example:
+        >>> class Pairs(HoldsBack):
+        ...     '''Yields each datapoint with the one before, which may be of the pass before.'''
+        ...     def __init__(self, ds):
+        ...         super().__init__(ds, capacity=1)
+        ...     def advance(self, held, source, num_done):
+        ...         for number, datapoint in source:
+        ...             held.append((number, datapoint))
+        ...             if len(held) == 2:
+        ...                 _, before = held.pop(0)
+        ...                 yield [before, datapoint]
+    """
+
+    def __init__(self, ds: DataFlow, capacity: int, is_endless: bool = False) -> None:
+        ProxyDataFlow.__init__(self, ds)  # a second base class has other arguments
+        self._capacity = capacity
+        self._is_endless = is_endless
+        self._guard = DataFlowReentrantGuard()
+        self._hold_nothing()
+
+    @abstractmethod
+    def advance(self, held: Any, source: Iterator[Numbered], num_done: int) -> Iterator[Datapoint]:
+        """
+        Yield the datapoints of a pass, or those that follow in a pass that is continued.
+
+        Args:
+            held: the pairs that are held.
+            source: pairs of a number and a datapoint of `ds`. The number is 0 if the position is not recorded.
+            num_done: how many datapoints of the pass were already yielded; 0 if it begins.
+        """
+
+    def arrange(self, held: list[Numbered]) -> Any:
+        """
+        Return `held` for some pairs, which are in the order in which `held` had them. By default, it is this list.
+
+        Override it to keep the pairs in a dict of lists.
+        """
+        return held
+
+    def reset_state(self) -> None:
+        """Reset `ds`, and hold nothing."""
+        super().reset_state()
+        is_recorded = self._stage_position is not None
+        self._numbered = NumberedSource(self.ds, self._pairs, self._capacity) if is_recorded else None
+        self._hold_nothing()
+
+    def iter_from(self, num_done: int) -> Iterator[Datapoint]:
+        """Begin or continue `advance`."""
+        with self._guard:
+            if num_done == 0 and self._numbered is not None:
+                self._numbered.leave()
+            yield from self.advance(self.held, self._read(num_done), num_done)
+
+    def _hold_nothing(self) -> None:
+        self.held: Any = self.arrange([])
+        self._passes = self.ds if self._numbered is None else self._numbered
+        self.repeated = RepeatedData(self._passes, -1) if self._is_endless else None
+
+    def _read(self, num_done: int) -> Iterator[Numbered]:
+        pairs = iter(self._passes) if self.repeated is None else self.repeated.iter_from(num_done)
+        return zip(itertools.repeat(0), pairs) if self._numbered is None else pairs
+
+    # The position ----------------------------------------------------------------------------------------------------
+    def _pairs(self) -> Iterator[Numbered]:
+        return (
+            itertools.chain.from_iterable(self.held.values())
+            if isinstance(self.held, dict)
+            else iter(self.held)
+        )
+
+    def _own_state(self) -> State:
+        numbers = [number for number, _ in self._pairs()]
+        return {"tape": self._numbered.state(), "buffer": numbers, **super()._own_state()}
+
+    def _restore_own_state(self, state: State) -> None:
+        if "tape" not in state:  # earlier versions saved only this for BatchDataByShape
+            state = {"tape": state}
+        read = self._numbered.read_again(state["tape"])
+        self.held = self.arrange([(number, read[number]) for number in state.get("buffer", read)])
+        super()._restore_own_state(state)
