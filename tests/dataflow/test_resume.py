@@ -556,6 +556,20 @@ class TestReports:
         assert [("Innocent", "replay")] == levels(Innocent())
         assert [("Cubes", "replay")] == levels(Cubes())
 
+    def test_a_position_that_an_earlier_version_saved_differently(self, log_lines):
+        """If a position does not tell what was yielded before, the log says that the replay was not compared."""
+        flow = restored(Innocent, None)
+        datapoints = iter(flow)
+        first = [next(datapoints), next(datapoints)]
+        state = dict(flow.get_state())
+        again = iter(restored(Innocent, state))
+        expected = next(again)
+        assert expected not in first
+        assert not any("an earlier version" in line for line in log_lines)
+        del state["checksum"]
+        assert expected == next(iter(restored(Innocent, state)))
+        assert any("Innocent: an earlier version saved the position" in line for line in log_lines)
+
     def test_sources_that_cannot_begin_again(self):
         """A running generator, a queue and remote senders are "none", with a reason."""
         import queue

@@ -23,6 +23,7 @@ from typing import Any, Dict, Iterator, NamedTuple
 
 import numpy as np
 
+from ...utils import logger
 from ...utils.random_streams import collect_generators, restore_generator, save_generator
 from ..checksum import add_to_checksum
 from ..observing import Begin, Observer, unobserved_pass
@@ -226,9 +227,14 @@ class StagePosition(Observer):
             return self._seek(begin, self._num_taken, (self._restored or {}).get("begin"))
         # with two open passes, only a stage above has a position
         self._begin = self._now() if self._num_open <= 1 else None
-        expected = (self._restored or {}).get("checksum")  # earlier versions saved none
+        expected = (self._restored or {}).get("checksum")
         source = iter(begin())
         self._drop(source, self._num_taken)
+        if self._num_taken > 0 and expected is None:
+            logger.warning(
+                f"{self.where}: an earlier version saved the position, so it is not known whether the {self._num_taken} datapoints that "
+                "are replayed are those from before. If the class resumed by an argument `start` of `__iter__`, define iter_from."
+            )
         self.is_different = expected not in (None, self._checksum)
         return source
 
