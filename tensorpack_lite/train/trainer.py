@@ -39,12 +39,10 @@ _T = TypeVar("_T")
 
 class Trainer(HasOldInterface):
     """
-    A loop over epochs and steps that calls callbacks around `run_step()`. It does not know the model, cost or
-    gradients.
+    A loop over epochs and steps that calls callbacks around `run_step()`. It does not know the model, cost or gradients.
 
-    To write a trainer, build a graph in the constructor, then set `self.train_op` or override `run_step`,
-    which may call `self.hooked_sess.run(...)` several times. A trainer trains once. `LoopTrainer` lists all attributes that
-    callbacks may use.
+    To write a trainer, build a graph in the constructor, then set `self.train_op` or override `run_step`, which may call
+    `self.hooked_sess.run(...)` several times. A trainer trains once. `LoopTrainer` lists what callbacks may use.
 
     Attributes:
         train_op: the operation or tensor that the default `run_step` runs.
@@ -70,9 +68,8 @@ class Trainer(HasOldInterface):
     ranks: Any = Alone()
     cost: tf.Tensor | None = None
     train_op: tf.Operation | tf.Tensor = None
-    steps_per_update = 1
     step_ops: Sequence[tf.Operation | tf.Tensor] = ()
-    updates_together, not_repeatable = True, ""
+    updates_together, not_repeatable, steps_per_update = True, "", 1
     sess: tf.Session = None
     hooked_sess: Any = None
     monitors: LoopMonitors
@@ -119,10 +116,9 @@ class Trainer(HasOldInterface):
         Returns:
             Whether the callback was added: a process that is not the chief skips callbacks that are `chief_only`. None for a list.
         """
-        if type(cb) is Callbacks:  # a checkpoint that one of them saves tells which of the others were called
-            cb = cb.cbs
-        if isinstance(cb, (list, tuple)):
-            for callback in cb:
+        several = cb.cbs if type(cb) is Callbacks else cb  # a checkpoint tells which of them were called
+        if isinstance(several, (list, tuple)):
+            for callback in several:
                 self.register_callback(callback)
             return None
         if not isinstance(cb, Callback):
