@@ -13,8 +13,9 @@ from ..compat.private import inside_xla
 from ..utils import logger
 from ..utils.checks import check_choice, check_fraction
 from ..utils.errors import type_error
+from ..utils.missing_names import explain_missing_names
 from ..utils.naming import MOVING_AVERAGES_KEY, MOVING_SUMMARY_OPS_KEY
-from ..utils.old_names import accepts_old_names, old_name_finder, old_star_names
+from ..utils.old_names import accepts_old_names
 from ..utils.png import encode_png
 from .collection import inside_branch, leave_branch_advice
 from .common import root_variable_scope
@@ -33,9 +34,8 @@ __all__ = [
     "has_scalar_summary",
 ]
 
-if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
-    __getattr__ = old_name_finder(__name__)
-    __all__ += old_star_names(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = explain_missing_names(__name__)
 
 _TOWER_PREFIX = re.compile(r"tower[0-9]+/")
 _TYPES = ("scalar", "histogram", "sparsity", "mean", "rms")

@@ -1,12 +1,9 @@
 """
-The names, arguments and interfaces of tensorpack 0.2 to 0.10 that scripts of 2016 to 2019 use.
+The arguments and interfaces of tensorpack 0.2 to 0.10 that scripts of 2016 to 2019 use.
 
 They work if the environment variable `TENSORPACK_LITE_RUN` is 1, which `tensorpack-lite run` sets. Otherwise using one
-of them raises an error that names its replacement. `old_names_table.py` lists the names. The importer of
-`run` asks `find_current` for modules. For the rest, there are three kinds of hooks:
+of them raises an error that names its replacement. There are two kinds of hooks:
 
-- a module with old names ends with `__getattr__ = old_name_finder(__name__)`, and adds `old_star_names(__name__)` to
-  its `__all__`;
 - a function or constructor whose arguments were renamed has the decorator `old_arguments`;
 - a class that was used in another way before 2018 inherits from `HasOldInterface`.
 """
@@ -16,13 +13,9 @@ from __future__ import annotations
 import functools
 import os
 from importlib import import_module
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Callable, Mapping, TypeVar
 
 from .arguments import explain_argument
-from .old_names_table import OLD_MODULES, OLD_NAMES, Old
-from .unsupported import Unsupported, unsupported_spec
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,86 +25,6 @@ _PACKAGE = __name__.split(".")[0]
 def accepts_old_names() -> bool:
     """Return whether old names work in this process: whether `tensorpack-lite run` started it or its parent."""
     return os.environ.get("TENSORPACK_LITE_RUN") == "1"
-
-
-def find_old_name(module: str, name: str) -> Any:
-    """
-    Return the object that a module of tensorpack had under a name.
-
-    Args:
-        module: the full name of the module, e.g. "tensorpack_lite.tfutils.common".
-        name: the name in it.
-
-    Raises:
-        AttributeError: tensorpack never had this name.
-        ImportError: it was an old name, and old names are not accepted. The message names the replacement. (An
-            AttributeError would lose its message in `from module import name`.)
-
-    Note: if old names are accepted and nothing provides this one, the result is a stand-in, whose use raises an error.
-    """
-    place = ".".join([*module.split(".")[1:], name])
-    old = OLD_MODULES.get(place) or OLD_NAMES.get(place)
-    if old is None:
-        raise AttributeError(
-            f"module {module!r} has no attribute {name!r}. dir({module}) lists the names it has."
-        )
-    if old.target and accepts_old_names():
-        return _load(old.target)
-    return refuse(module, name, _sentence(f"{module}.{name}", old))
-
-
-def refuse(module: str, name: str, message: str) -> Unsupported:
-    """
-    Return a stand-in for a name that nothing provides, if old names are accepted. Using it raises an error.
-
-    Args:
-        module, name: the full name of the module, and the name in it.
-        message: what is wrong, and what to do.
-
-    Raises:
-        ImportError: old names are not accepted.
-    """
-    if accepts_old_names():
-        return Unsupported(message)
-    raise ImportError(message, name=module)
-
-
-def find_current(name: str) -> ModuleSpec | None:
-    """
-    Find the module of this library for a module of tensorpack. The importer of `tensorpack-lite run` calls
-    this function.
-
-    Args:
-        name: the full name in tensorpack, e.g. "tensorpack.utils.sessinit".
-
-    Returns:
-        The spec of the module; that of an `UnsupportedModule` called `name` if tensorpack had the module, but nothing
-        provides it; or None if there was no such module.
-    """
-    place = name.partition(".")[2]
-    old = OLD_MODULES.get(place, Old("", place))
-    removed = OLD_MODULES.get(place.partition(".")[0], old) if "." in place else old
-    for one in (old, removed):
-        if one.advice and not one.target:
-            return unsupported_spec(name, _sentence(name, one))
-    return find_spec(".".join(filter(None, [_PACKAGE, old.target])))
-
-
-def old_name_finder(module: str) -> Callable[[str], Any]:
-    """Return a function for the `__getattr__` of a module (PEP 562): `find_old_name` for its names."""
-    return functools.partial(find_old_name, module)
-
-
-def old_star_names(module: str) -> list[str]:
-    """
-    Return the old names that `from module import *` binds: none, unless old names are accepted. Those that nothing
-    provides are among them, because a stand-in says more than a NameError.
-    """
-    if not accepts_old_names():
-        return []
-    places = [place.rpartition(".") for place in OLD_NAMES]
-    package = module.partition(".")[2]
-    return [name for one, _, name in places if one == package and not name.startswith("_")]
 
 
 def old_arguments(**names: str) -> Callable[[F], F]:
@@ -167,11 +80,6 @@ def _load(target: str) -> Any:
     module, _, attribute = target.partition(":")
     found = import_module(f"{_PACKAGE}.{module}")
     return getattr(found, attribute) if attribute else found
-
-
-def _sentence(path: str, old: Old) -> str:
-    way_out = " An old script runs unchanged with `tensorpack-lite run`." if old.target else ""
-    return f"{path}: {old.advice}{way_out}"
 
 
 def _rename(who: str, arguments: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

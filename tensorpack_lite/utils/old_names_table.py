@@ -22,6 +22,11 @@ class Old(NamedTuple):
     advice: str
     target: str = ""
 
+    def sentence(self, path: str) -> str:
+        """Return the message of the error for this name, whose full name is `path`."""
+        way_out = " An old script runs unchanged with `tensorpack-lite run`." if self.target else ""
+        return f"{path}: {self.advice}{way_out}"
+
 
 _RL = Old("Reinforcement learning left tensorpack in 2018. Use environments of the package gymnasium.")
 _FORK = "tensorpack 0.11 does not have it."

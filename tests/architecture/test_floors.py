@@ -108,7 +108,7 @@ INSIDE_A_FUNCTION = {
     ): "it imports TensorFlow, which few processes use",
     (
         "tf1/startup/sitecustomize.py",
-        "tensorpack_lite.utils.old_names",
+        "tensorpack_lite.tf1.old_tensorpack.modules",
     ): "it imports the library, which not every process uses",
     (
         "tf1/startup/sitecustomize.py",

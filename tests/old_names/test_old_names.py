@@ -26,8 +26,9 @@ from tensorpack_lite.callbacks import ModelSaver
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow import DataFromList, MultiProcessRunner, MultiProcessRunnerZMQ
 from tensorpack_lite.predict import OnlinePredictor, PredictorBase
+from tensorpack_lite.tf1.old_tensorpack.modules import find_current
 from tensorpack_lite.train import TrainConfig
-from tensorpack_lite.utils import old_names
+from tensorpack_lite.utils.missing_names import missing_name
 from tensorpack_lite.utils.old_names_table import KEPT_NAMES, OLD_MODULES, OLD_NAMES
 
 # Loads each name of the table, and prints the result as `{name: text of the error, or ""}`.
@@ -79,9 +80,7 @@ class TestTable:
     def test_old_modules(self):
         """An old module has a module of today as target, or its ModuleNotFoundError gives advice."""
         modules = {
-            name: old_names.find_current(f"tensorpack.{name}")
-            for name, old in OLD_MODULES.items()
-            if old.target
+            name: find_current(f"tensorpack.{name}") for name, old in OLD_MODULES.items() if old.target
         }
         assert len(modules) > 5
         assert None not in modules.values()
@@ -108,7 +107,7 @@ class TestTable:
     @pytest.mark.parametrize("name", ["RL.envbase", "RL.unheard_of", "utils.rect"])
     def test_modules_without_target(self, name):
         """A module that nothing provides, and a module in it, can be imported. Using its contents is an error."""
-        spec = old_names.find_current(f"tensorpack.{name}")
+        spec = find_current(f"tensorpack.{name}")
         module = importlib.util.module_from_spec(spec)
         assert f"tensorpack.{name}" == module.__name__
         with pytest.raises(NotImplementedError, match=rf"tensorpack\.{name}: .*(gymnasium|array)"):
@@ -157,7 +156,8 @@ class TestNames:
     def test_an_unknown_name(self, accepted):
         """A name that tensorpack never had is an AttributeError."""
         with pytest.raises(AttributeError, match="'tensorpack_lite.models' has no attribute 'Conv9D'"):
-            old_names.find_old_name("tensorpack_lite.models", "Conv9D")
+            tensorpack_lite.models.Conv9D  # noqa: B018
+        assert isinstance(missing_name("tensorpack_lite.models", "Conv9D"), AttributeError)
 
 
 class EchoPredictor(PredictorBase):
