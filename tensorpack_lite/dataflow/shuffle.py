@@ -13,7 +13,6 @@ from typing import Any, Iterator
 import numpy as np
 
 from ..utils.checks import check_at_least
-from ..utils.old_names import old_arguments
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow, RNGDataFlow
 from .exact.numbered_source import Numbered, make_numbered_source
 from .exact.stage_position import State
@@ -44,7 +43,6 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
         >>> LocallyShuffleData(DataFromGenerator(read_records), buffer_size=5000)
     """
 
-    @old_arguments(nr_reuse="num_reuse")
     def __init__(
         self, ds: DataFlow, buffer_size: int, num_reuse: int = 1, shuffle_interval: int | None = None
     ) -> None:

@@ -11,7 +11,6 @@ from ..tfutils.tower.error_hints import explain_mistakes
 from ..utils.argtools import memoized_method
 from ..utils.errors import type_error
 from ..utils.missing_names import explain_missing_names
-from ..utils.old_names import HasOldInterface
 
 __all__ = ["ModelDesc", "ModelDescBase"]
 
@@ -19,7 +18,7 @@ if not TYPE_CHECKING:
     __getattr__ = explain_missing_names(__name__)
 
 
-class ModelDescBase(HasOldInterface):
+class ModelDescBase:
     """
     Base class for models. Subclasses define `inputs` and `build_graph`, and need not call a constructor.
     """

@@ -15,7 +15,6 @@ from ..utils.checks import check_choice, check_fraction
 from ..utils.errors import type_error
 from ..utils.missing_names import explain_missing_names
 from ..utils.naming import MOVING_AVERAGES_KEY, MOVING_SUMMARY_OPS_KEY
-from ..utils.old_names import accepts_old_names
 from ..utils.png import encode_png
 from .collection import inside_branch, leave_branch_advice
 from .common import root_variable_scope
@@ -199,8 +198,6 @@ def add_param_summary(
     Note: a step that updates a parameter summarizes the value from before the update, unless the update is inside a
     condition, as with AccumGradOptimizer.
     """
-    if accepts_old_names() and len(summary_lists) == 1 and isinstance(summary_lists[0], list):
-        summary_lists = tuple(summary_lists[0])  # one list of pairs, as in 2016
     for pair in summary_lists:
         if not (isinstance(pair, (list, tuple)) and len(pair) == 2 and isinstance(pair[0], str)):
             raise type_error(

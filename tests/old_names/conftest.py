@@ -7,13 +7,9 @@ import sys
 import pytest
 from fakes.old_scripts import complete_for_old_scripts
 
-from tensorpack_lite.compat import tf1_behavior
-
 
 @pytest.fixture
 def accepted(monkeypatch):
     """Complete the modules of this process for old scripts until the end of the test. TensorFlow keeps its behavior."""
-    monkeypatch.setenv("TENSORPACK_LITE_RUN", "1")
-    monkeypatch.setattr(tf1_behavior, "prepare_tf1", lambda: None)
     names = sorted(name for name in sys.modules if name.partition(".")[0] == "tensorpack_lite")
     complete_for_old_scripts(monkeypatch, *[sys.modules[name] for name in names])

@@ -13,3 +13,48 @@ STAR_NAMES = {
         "shapeless_placeholder",
     ],
 }
+
+# Renamed arguments of constructors: module -> class -> old name -> new name
+ARGUMENTS = {
+    "callbacks.saver": {
+        "ModelSaver": {"keep_recent": "max_to_keep", "keep_freq": "keep_checkpoint_every_n_hours"}
+    },
+    "dataflow.map_and_batch": {"MultiProcessMapAndBatchDataZMQ": {"nr_proc": "num_proc"}},
+    "dataflow.map_process": {"MultiProcessMapDataZMQ": {"nr_proc": "num_proc"}},
+    "dataflow.map_thread": {"MultiThreadMapData": {"nr_thread": "num_thread"}},
+    "dataflow.repeat": {"RepeatedData": {"nr": "num"}, "RepeatedDataPoint": {"nr": "num"}},
+    "dataflow.runner": {
+        "MultiProcessRunner": {"nr_prefetch": "num_prefetch", "nr_proc": "num_proc"},
+        "MultiProcessRunnerZMQ": {"nr_proc": "num_proc"},
+    },
+    "dataflow.runner_thread": {
+        "MultiThreadRunner": {"nr_prefetch": "num_prefetch", "nr_thread": "num_thread"}
+    },
+    "dataflow.shuffle": {"LocallyShuffleData": {"nr_reuse": "num_reuse"}},
+    "predict.config": {
+        "PredictConfig": {
+            "inputs_desc": "input_signature",
+            "input_var_names": "input_names",
+            "output_var_names": "output_names",
+        }
+    },
+}
+
+# Classes with another interface before 2018: module -> class
+INTERFACES = {
+    "graph_builder.model_desc": "ModelDescBase",
+    "input_source.enqueue": "EnqueueThread",
+    "input_source.queueing": "QueueInput",
+    "train.config": "TrainConfig",
+    "train.trainer": "Trainer",
+}
+
+# Functions that behaved differently: module -> the function of `behavior.py` that changes it
+BEHAVIOR = {
+    "callbacks.statistic_reader": "warn_of_missing_statistics",
+    "loop.state": "allow_no_steps",
+    "predict.base": "accept_datapoints",
+    "predict.export": "name_with_index",
+    "tfutils.summary": "accept_list_of_summaries",
+    "utils.checks": "round_counts_down",
+}
