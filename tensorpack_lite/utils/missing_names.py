@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Callable, NoReturn
 
-from .old_names_table import OLD_MODULES, OLD_NAMES
+from .old_names_table import find_old_name
 
 
 def explain_missing_names(module: str) -> Callable[[str], NoReturn]:
@@ -33,8 +33,7 @@ def missing_name(module: str, name: str) -> Exception:
         An ImportError that names the replacement, if tensorpack had the name. (An AttributeError would lose its message in
         `from module import name`.) Otherwise an AttributeError.
     """
-    place = ".".join([*module.split(".")[1:], name])
-    old = OLD_MODULES.get(place) or OLD_NAMES.get(place)
+    old = find_old_name(".".join([*module.split(".")[1:], name]))
     if old is not None:
         return ImportError(old.sentence(f"{module}.{name}"), name=module)
     return AttributeError(

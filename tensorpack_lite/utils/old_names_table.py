@@ -237,3 +237,8 @@ KEPT_NAMES = [
     f"{_FUNCTIONS}.shapeless_placeholder",
     "tfutils.varmanip.SessionUpdate.load_value_to_var",
 ]
+
+
+def find_old_name(path: str) -> Old | None:
+    """Return what became of a name or a module, by its dotted name below tensorpack; None if there was none."""
+    return OLD_MODULES.get(path) or OLD_NAMES.get(path)

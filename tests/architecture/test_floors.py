@@ -114,10 +114,6 @@ INSIDE_A_FUNCTION = {
         "tf1/startup/sitecustomize.py",
         "tensorpack_lite.utils.old_names_table",
     ): "likewise",
-    (
-        "compat/__init__.py",
-        "tensorpack_lite.compat.tf1_behavior",
-    ): "only processes of `tensorpack-lite run` need it",
 }
 
 # Subclasses of RNNCell, which TensorFlow 2.16 and later have only with Keras 2. tests/tf1/contrib/test_old_models.py imports them.

@@ -2,7 +2,7 @@
 The interface of tensorpack 0.2 to 0.10, which `tensorpack-lite run` adds to tensorpack_lite.
 
 **In:** a module of tensorpack_lite that a process of `run` has just imported.
-**Out:** the same module, with what `table.py` lists for it: names, renamed arguments, older interfaces of classes, and
+**Out:** the same module, with what older versions had: names, renamed arguments, older interfaces of classes, and
 functions that behave as they did.
 **Next:** the modules that import it, and the script.
 

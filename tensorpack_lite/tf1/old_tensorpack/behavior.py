@@ -1,7 +1,8 @@
 """
 Functions that behaved differently in older versions of tensorpack.
 
-Each function here gets the module that has just been executed, and replaces a function, a method or a constructor of it.
+Each public function here gets the module that has just been executed, and replaces one of its functions, methods or
+constructors. `BEHAVIOR` lists the modules.
 """
 
 from __future__ import annotations
@@ -28,6 +29,18 @@ def round_counts_down(checks: Any) -> None:
         return plain(name, number, minimum)
 
     replacement.replace(checks, "check_count", check_count)
+
+
+def behave_like_tf1(compat: Any) -> None:
+    """TensorFlow gets the whole behavior of TensorFlow 1 before the first graph is built."""
+    plain = compat.ensure_graph_mode
+
+    @functools.wraps(plain)
+    def ensure_graph_mode() -> None:
+        load("tf1.tf1_behavior:prepare_tf1")()
+        plain()
+
+    replacement.replace(compat, "ensure_graph_mode", ensure_graph_mode)
 
 
 def allow_no_steps(state: Any) -> None:
@@ -101,3 +114,15 @@ def name_with_index(export: Any) -> None:
         return {**signatures, **dict.fromkeys(old, export._make_signature(*with_index))}
 
     replacement.replace(export, "_make_signatures", make_signatures)
+
+
+# module -> what changes it
+BEHAVIOR = {
+    "callbacks.statistic_reader": warn_of_missing_statistics,
+    "compat": behave_like_tf1,
+    "loop.state": allow_no_steps,
+    "predict.base": accept_datapoints,
+    "predict.export": name_with_index,
+    "tfutils.summary": accept_list_of_summaries,
+    "utils.checks": round_counts_down,
+}

@@ -48,13 +48,3 @@ INTERFACES = {
     "train.config": "TrainConfig",
     "train.trainer": "Trainer",
 }
-
-# Functions that behaved differently: module -> the function of `behavior.py` that changes it
-BEHAVIOR = {
-    "callbacks.statistic_reader": "warn_of_missing_statistics",
-    "loop.state": "allow_no_steps",
-    "predict.base": "accept_datapoints",
-    "predict.export": "name_with_index",
-    "tfutils.summary": "accept_list_of_summaries",
-    "utils.checks": "round_counts_down",
-}
