@@ -1,7 +1,7 @@
 """
 Under `tensorpack-lite run`, the names and arguments of tensorpack 0.2 to 0.10 work.
 
-These tests set the environment variable that `run` sets.
+These tests start scripts as `run` does, or complete the modules of this process until the end of a test.
 """
 
 from __future__ import annotations
