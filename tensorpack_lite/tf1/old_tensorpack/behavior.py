@@ -15,7 +15,7 @@ from .names import load
 
 
 def round_counts_down(checks: Any) -> None:
-    """Numbers of steps and epochs are rounded down with a warning, because old scripts divide integers with `/`."""
+    """Round numbers of steps and epochs down, with a warning, because old scripts divide integers with `/`."""
     plain = checks.check_count
 
     @functools.wraps(plain)
@@ -32,7 +32,7 @@ def round_counts_down(checks: Any) -> None:
 
 
 def behave_like_tf1(compat: Any) -> None:
-    """TensorFlow gets the whole behavior of TensorFlow 1 before the first graph is built."""
+    """Give TensorFlow the whole behavior of TensorFlow 1 before the first graph is built."""
     plain = compat.ensure_graph_mode
 
     @functools.wraps(plain)
@@ -44,12 +44,12 @@ def behave_like_tf1(compat: Any) -> None:
 
 
 def allow_no_steps(state: Any) -> None:
-    """An epoch may have no steps; then only callbacks are called."""
+    """Allow epochs without steps, in which only callbacks are called."""
     replacement.replace(state, "check_steps", state.check_count)
 
 
 def warn_of_missing_statistics(statistic_reader: Any) -> None:
-    """A statistic that has not been reported is a warning."""
+    """Warn if a statistic has not been reported, instead of raising an error."""
     reader = statistic_reader.StatisticReader
     plain = reader.__init__
 
@@ -61,7 +61,7 @@ def warn_of_missing_statistics(statistic_reader: Any) -> None:
 
 
 def accept_list_of_summaries(summary: Any) -> None:
-    """The pairs may be one list, as in 2016."""
+    """Accept the pairs of `add_param_summary` as one list, as in 2016."""
     plain = summary.add_param_summary
 
     @functools.wraps(plain)
@@ -75,8 +75,8 @@ def accept_list_of_summaries(summary: Any) -> None:
 
 def accept_datapoints(base: Any) -> None:
     """
-    A predictor that is called with one list takes it for the value of the only input, as since 0.8, or for the datapoint,
-    as before, if it cannot be that value.
+    Let a predictor that is called with one list take it for the value of the only input, as since 0.8. If it cannot be that
+    value, it is the datapoint, as before 0.8.
     """
     plain = base.PredictorBase.__call__
 
@@ -101,7 +101,7 @@ def _shape_of(values: Any) -> tuple[int, ...]:
 
 
 def name_with_index(export: Any) -> None:
-    """The names in a signature have their index, as in "x:0", except in the default signature."""
+    """Keep the index in the names of a signature, as in "x:0", except in the default signature."""
     plain = export._make_signatures
 
     @functools.wraps(plain)
