@@ -20,7 +20,7 @@ from typing import Any
 from . import utils
 from ._version import __version__
 from .utils import *
-from .utils.old_names import find_old_name, old_star_names
+from .utils.missing_names import missing_name
 
 # The names in `_with_tensorflow.__all__`. They are written out here because that module imports TensorFlow, and an
 # attribute lookup for an unknown name must not: pickle looks for some functions in every loaded module.
@@ -67,12 +67,12 @@ _TENSORFLOW_NAMES = {
 def _public_names() -> list[str]:
     names = ["dataflow", "utils", *utils.__all__, *import_module(".dataflow", __name__).__all__]
     if find_spec("tensorflow"):
-        names += [*sorted(_TENSORFLOW_NAMES), *old_star_names(__name__)]
+        names += sorted(_TENSORFLOW_NAMES)
     return names
 
 
 def __dir__() -> list[str]:
-    return sorted([*_public_names(), "__version__"])
+    return sorted([*__getattr__("__all__"), "__version__"])
 
 
 def __getattr__(name: str) -> Any:
@@ -89,4 +89,4 @@ def __getattr__(name: str) -> Any:
             return package
         if name in package.__all__:
             return getattr(package, name)
-    return find_old_name(__name__, name)
+    raise missing_name(__name__, name)

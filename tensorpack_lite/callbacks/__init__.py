@@ -19,7 +19,7 @@ from ..loop.callback_factory import CallbackFactory
 from ..loop.group import Callbacks
 from ..loop.hooks import CallbackToHook, HookToCallback
 from ..loop.proxy_callback import ProxyCallback
-from ..utils.old_names import old_name_finder, old_star_names
+from ..utils.missing_names import missing_name
 from .best_saver import MaxSaver, MinSaver
 from .concurrency import StartProcOrThread
 from .debug_cli import TFLocalCLIDebugHook
@@ -169,11 +169,9 @@ _DIAGNOSTICS = {
     "TerminateOnNaN": "nan.nan",
 }
 
-if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
-    _find_old_name = old_name_finder(__name__)
-    __all__ += old_star_names(__name__)
+if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         if name in _DIAGNOSTICS:
             return getattr(import_module(f"..diagnostics.{_DIAGNOSTICS[name]}", __package__), name)
-        return _find_old_name(name)
+        raise missing_name(__name__, name)

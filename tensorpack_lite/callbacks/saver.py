@@ -15,7 +15,6 @@ from ..tfutils.checkpoint_store import CheckpointStore
 from ..utils import logger
 from ..utils.checks import check_at_least, check_choice
 from ..utils.memory import available_memory
-from ..utils.old_names import old_arguments
 from ..utils.packed_state import pack_state
 from .best_saver import MaxSaver as MaxSaver
 from .best_saver import MinSaver as MinSaver
@@ -72,7 +71,6 @@ class ModelSaver(Callback):
     a resume. Here a disk error ends training, and `max_to_keep` counts all checkpoints listed in `checkpoint`.
     """
 
-    @old_arguments(keep_recent="max_to_keep", keep_freq="keep_checkpoint_every_n_hours")
     def __init__(
         self,
         max_to_keep: int | None = 10,

@@ -7,7 +7,6 @@ from typing import Any
 from ..loop.callback import Callback
 from ..utils import logger
 from ..utils.checks import check_type
-from ..utils.old_names import accepts_old_names
 
 
 class StatisticReader:
@@ -21,8 +20,7 @@ class StatisticReader:
         callback: the callback; its `trainer.monitors` are read, and it is named in messages.
         name: the name of the statistic.
         strict: raise a KeyError instead of a warning if the statistic has still not been reported at the end of the epoch,
-            and no callback may report it later; see `Monitors.expect`. Old scripts that `tensorpack-lite run` starts, and
-            processes that are not the chief, get the warning.
+            and no callback may report it later; see `Monitors.expect`. Processes that are not the chief get the warning.
 
     Attributes:
         last_step: the step of the value that `read_new` returned last; -1 if there is none. The callback
@@ -32,7 +30,7 @@ class StatisticReader:
     def __init__(self, callback: Callback, name: str, strict: bool) -> None:
         self._callback = callback
         self._name = check_type(f"{type(callback).__name__}: the name of the statistic", name, str)
-        self._strict = strict and not accepts_old_names()
+        self._strict = strict
         self.last_step = -1
 
     def read(self) -> tuple[int, float] | None:

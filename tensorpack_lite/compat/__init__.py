@@ -11,7 +11,6 @@ Only this package imports TensorFlow. The rest of the library, and scripts that 
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any
 
@@ -63,16 +62,12 @@ def ensure_graph_mode() -> None:
 
     Every entry point that builds a graph calls this function. On TF 2, it disables eager execution for the process. If
     `tf.set_random_seed` or `tf.random.set_seed` set a seed before, the default graph gets this seed. On TF 1.15, and
-    inside a `tf.Graph`, this function does nothing. In a process of `tensorpack-lite run`, TensorFlow gets the whole
-    behavior of TensorFlow 1. TensorFlow's Python logger shows only errors then, unless its level was set.
+    inside a `tf.Graph`, this function does nothing. TensorFlow's Python logger shows only errors, unless its
+    level was set.
 
     Raises:
         RuntimeError: eager execution can no longer be disabled.
     """
-    if os.environ.get("TENSORPACK_LITE_RUN"):
-        from .tf1_behavior import prepare_tf1
-
-        prepare_tf1()
     silence_python_log()
     if not tfv1.executing_eagerly():
         return

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..utils.old_names import old_name_finder, old_star_names
+from ..utils.missing_names import explain_missing_names
 from . import dataset, imgaug
 from .base import DataFlow, DataFlowTerminated, ProxyDataFlow, RNGDataFlow
 from .batch import BatchData, BatchDataByShape
@@ -102,6 +102,5 @@ __all__ = [
     "send_dataflow_zmq",
 ]
 
-if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
-    __getattr__ = old_name_finder(__name__)
-    __all__ += old_star_names(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = explain_missing_names(__name__)

@@ -11,7 +11,6 @@ import multiprocessing
 from typing import TYPE_CHECKING, Any, Callable, Iterator
 
 from ..utils.checks import check_at_least, check_callable
-from ..utils.old_names import old_arguments
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, InfiniteLengthError, require_workers
 from .batch import BatchData, stack_component
 from .dropping import SharedDropCounter
@@ -63,7 +62,6 @@ class MultiProcessMapAndBatchDataZMQ(DataFromWorkers):
             worker was killed or crashed.
     """
 
-    @old_arguments(nr_proc="num_proc")
     def __init__(
         self,
         ds: DataFlow,

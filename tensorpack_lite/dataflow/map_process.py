@@ -13,7 +13,6 @@ from multiprocessing.connection import Connection
 from time import perf_counter, thread_time
 from typing import Any, Callable, Iterator
 
-from ..utils.old_names import old_arguments
 from .base import DataFlow, Datapoint, reset_twice_error
 from .exact.parallel_map import ExactPool, IdleShare, InArrival, InOrder, SeededFunction, with_seed
 from .failure import function_name
@@ -77,7 +76,6 @@ class MultiProcessMapDataZMQ(ParallelMapData):
 
     num_argument = "num_proc"
 
-    @old_arguments(nr_proc="num_proc")
     def __init__(
         self,
         ds: DataFlow,

@@ -17,7 +17,6 @@ from copy import copy
 from typing import Any, Callable
 
 from ..utils import logger
-from ..utils.old_names import old_arguments
 from .base import DataFlow, Datapoint
 from .exact.parallel_map import ExactPool, IdleShare
 from .failure import describe_failure, function_name, stage_error
@@ -69,7 +68,6 @@ class MultiThreadMapData(ParallelMapData):
 
     num_argument = "num_thread"
 
-    @old_arguments(nr_thread="num_thread")
     def __init__(
         self,
         ds: DataFlow,

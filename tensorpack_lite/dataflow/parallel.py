@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..utils.old_names import old_name_finder
+from ..utils.missing_names import explain_missing_names
 from .runner import (
     MultiProcessPrefetchData,
     MultiProcessRunner,
@@ -24,5 +24,5 @@ __all__ = [
     "PrefetchDataZMQ",
 ]
 
-if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
-    __getattr__ = old_name_finder(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = explain_missing_names(__name__)

@@ -12,7 +12,6 @@ from typing import Iterable, Iterator
 
 from ..utils.checks import check_at_least
 from ..utils.inspection import origin
-from ..utils.old_names import old_arguments
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, InfiniteLengthError, ProxyDataFlow
 from .exact.stage_position import State
 
@@ -46,7 +45,6 @@ class RepeatedData(ProxyDataFlow):
     num_passes = 0
     _pass = 0
 
-    @old_arguments(nr="num")
     def __init__(self, ds: DataFlow, num: int) -> None:
         super().__init__(ds)
         self.num = check_at_least("RepeatedData: num (-1 means without end)", num, -1)
@@ -100,7 +98,6 @@ class RepeatedDataPoint(ProxyDataFlow):
         ValueError: `num` is below 1.
     """
 
-    @old_arguments(nr="num")
     def __init__(self, ds: DataFlow, num: int) -> None:
         super().__init__(ds)
         self.num = check_at_least("RepeatedDataPoint: num", num, 1)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Iterator
 
 from ..utils.checks import check_at_least
-from ..utils.old_names import old_arguments
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint
 from .exact.runner import EndlessRunner, WorkersInTurn, run_in_worker, states_to_restore
 from .exact.stage_position import State
@@ -91,7 +90,6 @@ class MultiProcessRunnerZMQ(_ProcessRunner):
     Source: `benchmarks/processes.py` measures the speed.
     """
 
-    @old_arguments(nr_proc="num_proc")
     def __init__(self, ds: DataFlow, num_proc: int = 1, hwm: int = 50) -> None:
         super().__init__(ds, num_proc)
         self._max_ahead = check_at_least("MultiProcessRunnerZMQ: hwm", hwm, 1)
@@ -125,7 +123,6 @@ class MultiProcessRunner(_ProcessRunner):
         Several iterators may run at once; they share one stream.
     """
 
-    @old_arguments(nr_prefetch="num_prefetch", nr_proc="num_proc")
     def __init__(self, ds: DataFlow, num_prefetch: int, num_proc: int = 1) -> None:
         super().__init__(ds, num_proc)
         self.num_prefetch = check_at_least("MultiProcessRunner: num_prefetch", num_prefetch, 1)

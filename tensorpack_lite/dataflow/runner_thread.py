@@ -15,7 +15,6 @@ from typing import Any, Callable, Iterable, Iterator, Sequence
 from ..utils import logger
 from ..utils.checks import check_at_least, check_callable
 from ..utils.handoff import HandoffQueue
-from ..utils.old_names import old_arguments
 from .base import (
     DataFlow,
     Datapoint,
@@ -64,7 +63,6 @@ class MultiThreadRunner(EndlessRunner):
         ready, and by all later calls. Its message starts with the stage and the thread, and its cause is the original.
     """
 
-    @old_arguments(nr_prefetch="num_prefetch", nr_thread="num_thread")
     def __init__(self, get_df: Callable[[], DataFlow], num_prefetch: int, num_thread: int) -> None:
         check_callable("MultiThreadRunner: get_df", get_df, "a function that builds a DataFlow")
         self.num_prefetch = int(check_at_least("MultiThreadRunner: num_prefetch", num_prefetch, 1))

@@ -11,7 +11,6 @@ import itertools
 from typing import Iterator
 
 from ..utils.checks import check_at_least
-from ..utils.old_names import old_arguments
 from .base import DataFlow, Datapoint, RNGDataFlow
 from .exact.holds_back import HoldsBack
 from .exact.kept_pass import KeepsPass
@@ -46,7 +45,6 @@ class LocallyShuffleData(HoldsBack, RNGDataFlow):
     num_put = 0  # how many times the incoming datapoint was put into the buffer, minus 1
     until_shuffle = 0  # number of incoming datapoints
 
-    @old_arguments(nr_reuse="num_reuse")
     def __init__(
         self, ds: DataFlow, buffer_size: int, num_reuse: int = 1, shuffle_interval: int | None = None
     ) -> None:

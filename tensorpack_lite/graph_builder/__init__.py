@@ -8,7 +8,7 @@ Builders that turn a tower function into gradients and updates, on one device or
 
 from typing import TYPE_CHECKING
 
-from ..utils.old_names import old_name_finder, old_star_names
+from ..utils.missing_names import explain_missing_names
 from .allreduce import allreduce_grads
 from .data_parallel import DataParallelBuilder
 from .model_desc import ModelDesc, ModelDescBase
@@ -22,6 +22,5 @@ __all__ = [
     "allreduce_grads",
 ]
 
-if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
-    __getattr__ = old_name_finder(__name__)
-    __all__ += old_star_names(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = explain_missing_names(__name__)

@@ -10,16 +10,15 @@ from ..tfutils.tower.context import get_current_tower_context
 from ..tfutils.tower.error_hints import explain_mistakes
 from ..utils.argtools import memoized_method
 from ..utils.errors import type_error
-from ..utils.old_names import HasOldInterface, old_name_finder, old_star_names
+from ..utils.missing_names import explain_missing_names
 
 __all__ = ["ModelDesc", "ModelDescBase"]
 
-if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
-    __getattr__ = old_name_finder(__name__)
-    __all__ += old_star_names(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = explain_missing_names(__name__)
 
 
-class ModelDescBase(HasOldInterface):
+class ModelDescBase:
     """
     Base class for models. Subclasses define `inputs` and `build_graph`, and need not call a constructor.
     """

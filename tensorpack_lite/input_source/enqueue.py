@@ -25,7 +25,6 @@ from ..loop.signals.interrupt import error_of_interrupted_run
 from ..utils import logger
 from ..utils.concurrency import ShareSessionThread
 from ..utils.handoff import HandoffQueue
-from ..utils.old_names import HasOldInterface
 from .datapoint import Arrays, DatapointConverter, iterate_named
 from .stream import Stream
 
@@ -97,7 +96,7 @@ class EnqueueOps:
         return private.make_callable(session, [], [self._ops[size - 1]], feeds)
 
 
-class EnqueueThread(HasOldInterface, ShareSessionThread):
+class EnqueueThread(ShareSessionThread):
     """
     Thread of a QueueInput: repeats a DataFlow and puts its datapoints into a queue.
 

@@ -15,7 +15,6 @@ from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..tfutils.summary import accumulate_op, add_moving_summary
 from ..utils import logger
 from ..utils.checks import check_at_least, check_type
-from ..utils.old_names import HasOldInterface
 from .base import FeedfreeInput
 from .enqueue import EnqueueOps
 from .enqueue import EnqueueThread as EnqueueThread
@@ -23,7 +22,7 @@ from .stream import Stream
 from .whole_passes import WholePasses
 
 
-class QueueInput(HasOldInterface, FeedfreeInput):
+class QueueInput(FeedfreeInput):
     """
     InputSource that enqueues the datapoints of a DataFlow in a thread. Each tower dequeues a different datapoint.
 

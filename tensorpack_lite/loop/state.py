@@ -8,7 +8,6 @@ from typing import Iterator
 
 from ..compat import tfv1 as tf
 from ..utils.checks import check_count
-from ..utils.old_names import accepts_old_names
 
 
 class StopTraining(Exception):
@@ -40,11 +39,11 @@ def check_steps(name: str, value: object) -> int:
         value: any whole number.
 
     Raises:
-        ValueError: the number is negative or not whole; or it is 0, except under `tensorpack-lite run`.
+        ValueError: the number is negative, 0 or not whole.
         TypeError: `value` is not a number.
     """
     steps = check_count(name, value)
-    if steps == 0 and not accepts_old_names():
+    if steps == 0:
         raise ValueError(
             f"{name} is 0, so nothing would be trained (expected at least 1). If it was computed, a batch may be larger than the "
             "data. To call only the callbacks, call the phases of the trainer: setup_callbacks(callbacks, monitors), "

@@ -10,7 +10,7 @@ The layers use `tf.nn` and `tf.get_variable`. None needs Keras or `tf.layers`.
 
 from typing import TYPE_CHECKING
 
-from ..utils.old_names import old_name_finder, old_star_names
+from ..utils.missing_names import explain_missing_names
 from .batch_norm import BatchNorm, BatchRenorm
 from .conv2d import Conv2D, Conv2DTranspose, Deconv2D
 from .fc import FullyConnected
@@ -61,6 +61,5 @@ __all__ = [
     "rename_tflayer_get_variable",
 ]
 
-if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
-    __getattr__ = old_name_finder(__name__)
-    __all__ += old_star_names(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = explain_missing_names(__name__)

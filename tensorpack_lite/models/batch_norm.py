@@ -57,7 +57,7 @@ from .variables import is_variable, same_constant, shared_constant
 
 _EMA_UPDATES = ("default", "collection", "internal", "skip")
 _SYNC_STATISTICS = ("nccl", "horovod", "collective")
-_OLD_NAMES = {
+_NAME_MAPPING = {
     "use_bias": "center",
     "use_scale": "scale",
     "gamma_init": "gamma_initializer",
@@ -67,7 +67,7 @@ _RENORM_MOMENTUM = 0.99
 
 
 @layer_register()
-@convert_to_tflayer_args(args_names=[], name_mapping={**_OLD_NAMES, "use_local_stat": "training"})
+@convert_to_tflayer_args(args_names=[], name_mapping={**_NAME_MAPPING, "use_local_stat": "training"})
 def BatchNorm(
     inputs: tf.Tensor,
     axis: int | None = None,
@@ -177,7 +177,7 @@ def BatchNorm(
 
 
 @layer_register()
-@convert_to_tflayer_args(args_names=[], name_mapping=_OLD_NAMES)
+@convert_to_tflayer_args(args_names=[], name_mapping=_NAME_MAPPING)
 def BatchRenorm(
     inputs: tf.Tensor,
     *,

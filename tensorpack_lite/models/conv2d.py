@@ -24,11 +24,11 @@ from .registry import layer_register, register_alias
 from .shape_utils import StaticDynamicShape
 from .variables import create_kernel
 
-_OLD_NAMES = {"out_channel": "filters", "kernel_shape": "kernel_size", "stride": "strides"}
+_NAME_MAPPING = {"out_channel": "filters", "kernel_shape": "kernel_size", "stride": "strides"}
 
 
 @layer_register(log_shape=True)
-@convert_to_tflayer_args(args_names=["filters", "kernel_size"], name_mapping=_OLD_NAMES)
+@convert_to_tflayer_args(args_names=["filters", "kernel_size"], name_mapping=_NAME_MAPPING)
 def Conv2D(
     inputs: tf.Tensor,
     filters: int,
@@ -140,7 +140,7 @@ def Conv2D(
 
 
 @layer_register(log_shape=True)
-@convert_to_tflayer_args(args_names=["filters", "kernel_size", "strides"], name_mapping=_OLD_NAMES)
+@convert_to_tflayer_args(args_names=["filters", "kernel_size", "strides"], name_mapping=_NAME_MAPPING)
 def Conv2DTranspose(
     inputs: tf.Tensor,
     filters: int,

@@ -9,7 +9,7 @@ from ..compat.variables import get_variable
 from ..tfutils.early_read import shared_read
 from ..tfutils.precision import variable_dtype
 from ..tfutils.symbolic_functions import compute_in_float32
-from ..utils.old_names import old_arguments
+from .arguments import convert_to_tflayer_args
 from .batch_norm import BatchNorm
 from .checks import layer_title, require_integer, require_known_channels, require_rank
 from .registry import layer_register
@@ -17,7 +17,7 @@ from .variables import VariableHolder
 
 
 @layer_register(use_scope=None)
-@old_arguments(nr_unit="num_unit")
+@convert_to_tflayer_args(args_names=["num_unit"], name_mapping={"nr_unit": "num_unit"})
 def Maxout(x: tf.Tensor, num_unit: int) -> tf.Tensor:
     """
     Return the maximum of each `num_unit` neighboring channels, called `Maxout(x, num_unit)`.

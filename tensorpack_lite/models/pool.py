@@ -19,11 +19,11 @@ from .shape_utils import StaticDynamicShape
 
 # of a sum in 16 bits, e.g. the gradient of a maximum over windows of 3 x 3 pixels with stride 2
 _MOST_TERMS = 4
-_OLD_NAMES = {"shape": "pool_size", "stride": "strides"}
+_NAME_MAPPING = {"shape": "pool_size", "stride": "strides"}
 
 
 @layer_register(log_shape=True)
-@convert_to_tflayer_args(args_names=["pool_size", "strides"], name_mapping=_OLD_NAMES)
+@convert_to_tflayer_args(args_names=["pool_size", "strides"], name_mapping=_NAME_MAPPING)
 def MaxPooling(
     inputs: tf.Tensor,
     pool_size: int | Sequence[int],
@@ -57,7 +57,7 @@ def MaxPooling(
 
 
 @layer_register(log_shape=True)
-@convert_to_tflayer_args(args_names=["pool_size", "strides"], name_mapping=_OLD_NAMES)
+@convert_to_tflayer_args(args_names=["pool_size", "strides"], name_mapping=_NAME_MAPPING)
 def AvgPooling(
     inputs: tf.Tensor,
     pool_size: int | Sequence[int],

@@ -8,7 +8,7 @@ Predictors: call the tower function with datapoints, without a training loop; an
 
 from typing import TYPE_CHECKING
 
-from ..utils.old_names import old_name_finder
+from ..utils.missing_names import explain_missing_names
 from .base import OfflinePredictor, OnlinePredictor, PredictorBase
 from .concurrency import MultiThreadAsyncPredictor
 from .config import PredictConfig
@@ -30,5 +30,5 @@ __all__ = [
     "SimpleDatasetPredictor",
 ]
 
-if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
-    __getattr__ = old_name_finder(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = explain_missing_names(__name__)

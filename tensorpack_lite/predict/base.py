@@ -15,7 +15,6 @@ from ..tfutils.common import get_tensors_by_names
 from ..tfutils.feed import FeedConverter
 from ..tfutils.fetches import prepare_run
 from ..utils.checks import check_type
-from ..utils.old_names import accepts_old_names
 from .config import PredictConfig
 
 __all__ = ["AsyncPredictorBase", "OfflinePredictor", "OnlinePredictor", "PredictorBase"]
@@ -36,24 +35,17 @@ class PredictorBase(ABC):
         Predict one datapoint.
 
         Args:
-            *dp: its components. In scripts of `tensorpack-lite run`, a single list is the value of the only input; it is
-                the list of components, as in tensorpack before 0.8, if it cannot be that value.
+            *dp: its components.
 
         Returns:
             A list of outputs; `(dp, outputs)` if `return_input`.
         """
-        if len(dp) == 1 and isinstance(dp[0], (list, tuple)) and accepts_old_names():
-            dp = tuple(dp[0]) if self._is_datapoint(dp[0]) else dp
         output = self._do_call(dp)
         return (dp, output) if self.return_input else output
 
     @abstractmethod
     def _do_call(self, dp: Sequence[object]) -> Any:
         """Return the outputs for a datapoint."""
-
-    def _is_datapoint(self, values: Sequence[object]) -> bool:
-        """Return whether a list can only be a datapoint, and not the value of the only input."""
-        return False
 
 
 class AsyncPredictorBase(PredictorBase):
@@ -132,14 +124,6 @@ class OnlinePredictor(PredictorBase):
         if step is None or step.session is not self.sess:
             step = self._prepare()
         return step.run(dp)
-
-    def _is_datapoint(self, values: Sequence[object]) -> bool:
-        step = self._step
-        if step is None or step.session is not self.sess:
-            step = self._prepare()
-        return len(step.shapes) == len(values) and not (
-            len(step.shapes) == 1 and step.shapes[0].is_compatible_with(_shape_of(values))
-        )
 
     def _prepare(self) -> _Evaluation:
         # before the lock, which another thread may have held at the fork
@@ -234,13 +218,6 @@ class _Evaluation:
         for index, position in self._fed:
             outputs.insert(index, arrays[position])
         return outputs
-
-
-def _shape_of(values: Any) -> tuple[int, ...]:
-    """Return the shape of an array or of nested lists, which follows the first entry of each list."""
-    if isinstance(values, (list, tuple)):
-        return (len(values), *(_shape_of(values[0]) if values else ()))
-    return np.shape(values)
 
 
 def _find(tensors: Sequence[tf.Tensor | tf.Variable | str]) -> list[tf.Tensor]:

@@ -18,7 +18,6 @@ from ..tfutils.tower.func import TowerFunc
 from ..utils import logger
 from ..utils.checks import check_callable, check_type
 from ..utils.errors import type_error
-from ..utils.old_names import old_arguments
 
 
 class PredictConfig:
@@ -54,9 +53,6 @@ class PredictConfig:
         >>> PredictConfig(model=Model(), session_init=SmartInit("train_log/checkpoint"), output_names=["probability"])
     """
 
-    @old_arguments(
-        inputs_desc="input_signature", input_var_names="input_names", output_var_names="output_names"
-    )
     def __init__(  # noqa: PLR0913 (tensorpack's arguments)
         self,
         model: ModelDescBase | None = None,

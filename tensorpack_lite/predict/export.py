@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import contextmanager
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 from ..compat import private
 from ..compat import tfv1 as tf
@@ -14,7 +14,6 @@ from ..tfutils.checkpoint_reader import is_pattern
 from ..utils import logger
 from ..utils.checks import check_type
 from ..utils.errors import type_error
-from ..utils.old_names import accepts_old_names
 from .config import PredictConfig
 from .export_check import Expected, check_files, check_outputs, evaluate, warn_not_compared
 
@@ -129,7 +128,7 @@ class ModelExporter:
             >>> predict(image=tensorflow.constant(image))["probability"]
 
         Difference from tensorpack: tensorpack writes only the signature `prediction_pipeline`, in which the names have the
-        `:0`. Scripts of `tensorpack-lite run` get these names in that signature, and in one that `signature_name` names.
+        `:0`.
         """
         tags = [tf.saved_model.tag_constants.SERVING] if tags is None else tags
         if isinstance(tags, str):
@@ -156,7 +155,7 @@ class ModelExporter:
             builder.add_meta_graph_and_variables(
                 sess,
                 tags,
-                signature_def_map={name: _make_signature(name, inputs, outputs) for name in names},
+                signature_def_map=_make_signatures(names, inputs, outputs),
                 assets_collection=assets,
                 main_op=initializers if has_tables else None,
                 clear_devices=True,
@@ -294,10 +293,15 @@ def _next_version(path: str) -> str:
     return os.path.join(parent, str(newest + 1))
 
 
-def _make_signature(name: str, inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]) -> Any:
-    with_index = accepts_old_names() and name != _DEFAULT_SIGNATURE
+def _make_signatures(
+    names: Sequence[str], inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]
+) -> dict[str, Any]:
+    return {name: _make_signature(_name(inputs), _name(outputs)) for name in names}
+
+
+def _make_signature(inputs: Mapping[str, tf.Tensor], outputs: Mapping[str, tf.Tensor]) -> Any:
     infos = [
-        {key: tf.saved_model.utils.build_tensor_info(tensor) for key, tensor in _name(tensors, with_index)}
+        {key: tf.saved_model.utils.build_tensor_info(tensor) for key, tensor in tensors.items()}
         for tensors in (inputs, outputs)
     ]
     return tf.saved_model.signature_def_utils.build_signature_def(
@@ -305,14 +309,13 @@ def _make_signature(name: str, inputs: Sequence[tf.Tensor], outputs: Sequence[tf
     )
 
 
-def _name(tensors: Sequence[tf.Tensor], with_index: bool) -> list[tuple[str, tf.Tensor]]:
+def _name(tensors: Sequence[tf.Tensor]) -> dict[str, tf.Tensor]:
     """Return tensors with their names in a signature. Those whose names would be equal keep their names in the graph."""
     by_name = {tensor.name: tensor for tensor in tensors}
     keys = [_key(tensor) for tensor in by_name.values()]
-    return [
-        (name if with_index or keys.count(key) > 1 else key, tensor)
-        for key, (name, tensor) in zip(keys, by_name.items())
-    ]
+    return {
+        name if keys.count(key) > 1 else key: tensor for key, (name, tensor) in zip(keys, by_name.items())
+    }
 
 
 def _key(tensor: tf.Tensor) -> str:

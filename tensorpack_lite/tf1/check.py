@@ -18,12 +18,12 @@ from importlib.util import decode_source
 from types import ModuleType
 from typing import Iterator, NamedTuple
 
-from ..compat.tf1_behavior import prepare_tf1
-from ..utils.unsupported import Unsupported, UnsupportedModule
 from .removed.python2 import NEEDS_FISSIX, translate
 from .removed.report import LIBRARIES, find_calls, find_changes, find_provided
 from .star_names import find_star_names
 from .startup.sitecustomize import is_library_file
+from .tf1_behavior import prepare_tf1
+from .unsupported import Unsupported, UnsupportedModule
 from .view import view
 
 _ROOTS = ("tensorflow", "tensorpack")

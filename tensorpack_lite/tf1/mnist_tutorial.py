@@ -19,7 +19,7 @@ from ..compat import tensorflow
 from ..compat import tfv1 as tf
 from ..compat.replacement import add
 from ..dataflow.dataset.mnist import read_idx
-from ..utils.unsupported import Unsupported, UnsupportedModule
+from .unsupported import Unsupported, UnsupportedModule
 
 _PACKAGES = ("tensorflow.examples", "tensorflow.examples.tutorials", "tensorflow.examples.tutorials.mnist")
 _ONLY_INPUT_DATA = (

@@ -7,10 +7,10 @@ import builtins
 import importlib
 from typing import Any, Iterator, Sequence
 
-from ..utils.unsupported import Unsupported, UnsupportedModule
 from .removed.guards import guarded_lines
 from .removed.rewrite import bound_names
 from .removed.table import BUILTINS
+from .unsupported import Unsupported, UnsupportedModule
 
 _EVERYWHERE = {*dir(builtins), *BUILTINS, "__file__", "__path__"}
 _NAME_ERRORS = frozenset({"BaseException", "Exception", "NameError"})

@@ -18,11 +18,11 @@ from typing import Any, Mapping, NoReturn, Sequence
 
 from ..compat import TF_VERSION, tensorflow, tfv1
 from ..compat.replacement import add
-from ..compat.tf1_behavior import prepare_tf1
-from ..utils.unsupported import Unsupported, UnsupportedModule
 from .contrib._replacements import REPLACEMENTS as CONTRIB_REPLACEMENTS
 from .missing import MISSING, REPLACEMENTS, describe_missing
 from .renamed import RENAMED, find_renamed
+from .tf1_behavior import prepare_tf1
+from .unsupported import Unsupported, UnsupportedModule
 
 _IS_TF1 = TF_VERSION < (2, 0)
 _HAS_KERAS_2 = TF_VERSION < (2, 16) or find_spec("tf_keras") is not None

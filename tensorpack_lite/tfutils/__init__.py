@@ -8,7 +8,7 @@ Helpers for one graph: towers, variables, sessions, summaries and gradients. The
 
 from typing import TYPE_CHECKING
 
-from ..utils.old_names import old_name_finder, old_star_names
+from ..utils.missing_names import explain_missing_names
 from . import gradproc, optimizer, sesscreate, sessinit, summary, tower, varreplace
 from .argscope import (
     argscope,
@@ -71,6 +71,5 @@ __all__ = [
     "with_xla",
 ]
 
-if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
-    __getattr__ = old_name_finder(__name__)
-    __all__ += old_star_names(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = explain_missing_names(__name__)

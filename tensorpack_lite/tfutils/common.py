@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ContextManager, Sequence
 from ..compat import TF_VERSION, ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..compat.value_names import value_of
-from ..utils.old_names import old_name_finder, old_star_names
+from ..utils.missing_names import explain_missing_names
 from .environment import collect_env_info
 
 __all__ = [
@@ -20,9 +20,8 @@ __all__ = [
     "get_tf_version_tuple",
 ]
 
-if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
-    __getattr__ = old_name_finder(__name__)
-    __all__ += old_star_names(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = explain_missing_names(__name__)
 
 tfv1 = tf  # scripts import it from here
 

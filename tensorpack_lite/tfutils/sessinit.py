@@ -11,7 +11,7 @@ import numpy as np
 from ..compat import tfv1 as tf
 from ..utils import logger
 from ..utils.checks import check_choice, check_type
-from ..utils.old_names import old_name_finder, old_star_names
+from ..utils.missing_names import explain_missing_names
 from ..utils.redirection import find_redirected
 from .best_checkpoint import find_best
 from .checkpoint_reader import (
@@ -46,9 +46,8 @@ __all__ = [
 # only a training has these, and a graph without them needs no values
 _OF_TRAINING = re.compile(r"global_step|learning_rate|(.*/)?beta[12]_power(_\d+)?")
 
-if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
-    __getattr__ = old_name_finder(__name__)
-    __all__ += old_star_names(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = explain_missing_names(__name__)
 
 
 class SessionInit:

@@ -13,8 +13,8 @@ from ..compat.private import inside_xla
 from ..utils import logger
 from ..utils.checks import check_choice, check_fraction
 from ..utils.errors import type_error
+from ..utils.missing_names import explain_missing_names
 from ..utils.naming import MOVING_AVERAGES_KEY, MOVING_SUMMARY_OPS_KEY
-from ..utils.old_names import accepts_old_names, old_name_finder, old_star_names
 from ..utils.png import encode_png
 from .collection import inside_branch, leave_branch_advice
 from .common import root_variable_scope
@@ -33,9 +33,8 @@ __all__ = [
     "has_scalar_summary",
 ]
 
-if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
-    __getattr__ = old_name_finder(__name__)
-    __all__ += old_star_names(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = explain_missing_names(__name__)
 
 _TOWER_PREFIX = re.compile(r"tower[0-9]+/")
 _TYPES = ("scalar", "histogram", "sparsity", "mean", "rms")
@@ -199,8 +198,6 @@ def add_param_summary(
     Note: a step that updates a parameter summarizes the value from before the update, unless the update is inside a
     condition, as with AccumGradOptimizer.
     """
-    if accepts_old_names() and len(summary_lists) == 1 and isinstance(summary_lists[0], list):
-        summary_lists = tuple(summary_lists[0])  # one list of pairs, as in 2016
     for pair in summary_lists:
         if not (isinstance(pair, (list, tuple)) and len(pair) == 2 and isinstance(pair[0], str)):
             raise type_error(

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Callable, Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
 from ..compat import tfv1 as tf
-from ..utils.old_names import accepts_old_names
 
 __all__ = ["map_values", "print_stat", "psnr", "rms", "values_of"]
-
-if not TYPE_CHECKING and accepts_old_names():
-    __all__ += [
-        "accuracy",
-        "batch_flatten",
-        "get_scalar_var",
-        "huber_loss",
-        "prediction_incorrect",
-        "shapeless_placeholder",
-    ]
 
 
 def compute_in_float32(function: Callable[..., tf.Tensor], *tensors: tf.Tensor) -> tf.Tensor:

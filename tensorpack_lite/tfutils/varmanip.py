@@ -12,8 +12,8 @@ import numpy as np
 from ..compat import tfv1 as tf
 from ..compat.private import make_callable
 from ..utils import logger
+from ..utils.missing_names import explain_missing_names
 from ..utils.npz import read_npz
-from ..utils.old_names import old_name_finder, old_star_names
 from .checkpoint_reader import CheckpointReader, read_checkpoint_state
 from .common import get_op_tensor_name, require_default_session
 from .fitting import fit_to_variable
@@ -38,9 +38,8 @@ __all__ = [
     "save_chkpt_vars",
 ]
 
-if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
-    __getattr__ = old_name_finder(__name__)
-    __all__ += old_star_names(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = explain_missing_names(__name__)
 
 _DATA_SUFFIX = re.compile(r"\.(index|meta|state|end|data-\d{5}-of-\d{5})$")
 

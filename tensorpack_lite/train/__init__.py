@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..graph_builder.model_desc import ModelDesc, ModelDescBase
 from ..loop.signals.preemption import Preempted
 from ..loop.state import StopTraining
-from ..utils.old_names import old_name_finder, old_star_names
+from ..utils.missing_names import explain_missing_names
 from .collective import CollectiveTrainer
 from .config import AutoResumeTrainConfig, TrainConfig
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_EXTENSIONS, DEFAULT_MONITORS
@@ -62,6 +62,5 @@ Trainer.default_callbacks = staticmethod(DEFAULT_CALLBACKS)
 Trainer.default_extensions = staticmethod(DEFAULT_EXTENSIONS)
 Trainer.default_monitors = staticmethod(DEFAULT_MONITORS)
 
-if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
-    __getattr__ = old_name_finder(__name__)
-    __all__ += old_star_names(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = explain_missing_names(__name__)

@@ -25,20 +25,14 @@ from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import SaverRestore, SessionInit, SmartInit
 from ..utils import logger
 from ..utils.checks import check_choice, check_count, check_type
-from ..utils.old_names import HasOldInterface, old_arguments
 from ..utils.own_rank import given_rank
 from .defaults import DEFAULT_CALLBACKS as DEFAULT_CALLBACKS
 from .defaults import DEFAULT_MONITORS as DEFAULT_MONITORS
 from .defaults import configured_extensions
 from .resume import find_checkpoint, resume_point_of
 
-_GPUS = (
-    "Select the GPUs in the trainer, e.g. SyncMultiGPUTrainerReplicated([0, 1]), or import TrainConfig from "
-    "tensorpack_lite.trainv1."
-)
 
-
-class TrainConfig(HasOldInterface):
+class TrainConfig:
     """
     The settings of a training, for `launch_train_with_config`. All arguments become attributes, which can be changed.
 
@@ -72,21 +66,11 @@ class TrainConfig(HasOldInterface):
         TypeError: an argument of the wrong type.
         RuntimeError: TensorFlow does not support the precision, or, when training starts, XLA.
         ValueError: two arguments exclude each other; `steps_per_epoch` is None and the data has no length or is empty, or
-            it is 0, except under `tensorpack-lite run`; a number is negative or not whole; or `lint`, `lint_ignore`, `on_hang`
-            or `precision` has an unknown value.
+            it is 0; a number is negative or not whole; or `lint`, `lint_ignore`, `on_hang` or `precision` has an unknown value.
     """
 
     exact: bool | str = False
 
-    @old_arguments(
-        dataset="dataflow",
-        step_per_epoch="steps_per_epoch",
-        extra_threads_procs="Pass StartProcOrThread(...) in callbacks.",
-        optimizer="Define optimizer() in the model.",
-        nr_tower=_GPUS,
-        tower=_GPUS,
-        predict_tower="Pass a device to get_predictor and InferenceRunner.",
-    )
     def __init__(  # noqa: PLR0913 (tensorpack's arguments)
         self,
         dataflow: DataFlow | None = None,

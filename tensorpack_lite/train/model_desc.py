@@ -3,10 +3,9 @@
 from typing import TYPE_CHECKING
 
 from ..graph_builder.model_desc import ModelDesc, ModelDescBase
-from ..utils.old_names import old_name_finder, old_star_names
+from ..utils.missing_names import explain_missing_names
 
 __all__ = ["ModelDesc", "ModelDescBase"]
 
-if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
-    __getattr__ = old_name_finder(__name__)
-    __all__ += old_star_names(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = explain_missing_names(__name__)

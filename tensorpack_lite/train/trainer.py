@@ -27,7 +27,6 @@ from ..utils import logger
 from ..utils.argtools import call_only_once
 from ..utils.checks import check_type
 from ..utils.errors import type_error
-from ..utils.old_names import HasOldInterface
 from .arguments import refuse_arguments, refuse_config
 from .ends import close_session, end_epoch, log_end, log_epoch, name_checkpoints
 from .exact.rank_states import split_state
@@ -37,7 +36,7 @@ _FOREVER = 9999999
 _T = TypeVar("_T")
 
 
-class Trainer(HasOldInterface):
+class Trainer:
     """
     A loop over epochs and steps that calls callbacks around `run_step()`. It does not know the model, cost or gradients.
 

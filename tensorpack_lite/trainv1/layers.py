@@ -10,7 +10,7 @@ from ..models.arguments import convert_to_tflayer_args, get_activation
 from ..models.registry import layer_register
 from ..models.variables import VariableHolder
 
-_OLD_NAMES = {"out_channel": "filters", "kernel_shape": "kernel_size", "stride": "strides"}
+_NAME_MAPPING = {"out_channel": "filters", "kernel_shape": "kernel_size", "stride": "strides"}
 
 
 @layer_register(use_scope=None)
@@ -51,7 +51,7 @@ def ResizeImages(images: tf.Tensor, size: Any, method: int = 0, align_corners: b
 
 
 @layer_register(log_shape=True)
-@convert_to_tflayer_args(args_names=["filters", "kernel_size"], name_mapping=_OLD_NAMES)
+@convert_to_tflayer_args(args_names=["filters", "kernel_size"], name_mapping=_NAME_MAPPING)
 def SeparableConv2D(  # noqa: N802, PLR0913 (the arguments of a convolution)
     inputs: tf.Tensor,
     filters: int,

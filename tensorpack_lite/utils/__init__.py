@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import logger
-from .old_names import old_name_finder
+from .missing_names import explain_missing_names
 from .random_streams import fix_rng_seed, get_rng
 from .utils import change_env, execute_only_once, get_tqdm, humanize_time_delta
 
@@ -28,5 +28,5 @@ __all__ = [
     "logger",
 ]
 
-if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
-    __getattr__ = old_name_finder(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = explain_missing_names(__name__)

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Collection, Iterable, Mapping, TypeVar
 
-from . import logger
 from .errors import advice_on_keras_model, describe_got
-from .old_names import accepts_old_names
 
 T = TypeVar("T")
 
@@ -47,8 +45,7 @@ def check_count(name: str, value: object, minimum: int = 0) -> int:
         minimum: the smallest valid number.
 
     Raises:
-        ValueError: `value` is not whole, or too small. Under `tensorpack-lite run`, a number that is not whole is rounded down
-            with a warning, because old scripts divide integers with `/`.
+        ValueError: `value` is not whole, or too small.
         TypeError: `value` is not a number.
 
     Example:
@@ -61,11 +58,9 @@ def check_count(name: str, value: object, minimum: int = 0) -> int:
     except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(f"{name}: expected an integer, got {value!r}.") from error
     if not isinstance(value, str) and number != value:
-        if not accepts_old_names():
-            raise ValueError(
-                f"{name} is not whole (expected an integer, got {value}). Divide with //, or round it."
-            )
-        logger.warning(f"{name} is {value}, which is rounded down to {number}.")
+        raise ValueError(
+            f"{name} is not whole (expected an integer, got {value}). Divide with //, or round it."
+        )
     return check_at_least(name, number, minimum)
 
 

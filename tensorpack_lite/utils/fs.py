@@ -17,7 +17,7 @@ from urllib.error import URLError
 from . import logger
 from .argtools import log_once
 from .checks import check_type
-from .old_names import old_name_finder
+from .missing_names import explain_missing_names
 from .utils import get_tqdm
 
 __all__ = [
@@ -28,8 +28,8 @@ __all__ = [
     "recursive_walk",
 ]
 
-if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
-    __getattr__ = old_name_finder(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = explain_missing_names(__name__)
 
 _TIMEOUT_SECONDS = 30
 _ABANDONED_SECONDS = 3600

@@ -19,8 +19,7 @@ Caffe's order, channels first, and must be reordered; Caffe's images are BGR.
 
 from __future__ import annotations
 
-from .old_names import refuse
-from .unsupported import Unsupported
+from typing import NoReturn
 
 _INSTEAD = {
     "load_caffe": "Convert the model once, where pycaffe runs (the docstring of this module has the ten lines), and read the "
@@ -30,8 +29,8 @@ _INSTEAD = {
 }
 
 
-def __getattr__(name: str) -> Unsupported:
+def __getattr__(name: str) -> NoReturn:
     if name in _INSTEAD:
         message = f"{name} is not in tensorpack_lite: Caffe has had no release since 2017. {_INSTEAD[name]}"
-        return refuse(__name__, name, message)
+        raise ImportError(message, name=__name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

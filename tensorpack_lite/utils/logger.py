@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Any, Iterator
 
 from .log_lines import ONLY_WARNINGS, QUIET_VARIABLE, LineFormatter, StdoutHandler
-from .old_names import find_old_name
+from .missing_names import missing_name
 from .own_rank import GivenRank, find_given_rank
 from .redaction import hide_secrets
 from .redirection import redirect_log
@@ -289,7 +289,7 @@ def reset() -> None:
 def __getattr__(name: str) -> Any:
     if name == "LOG_DIR":  # upstream's global; the value lives in _directory
         return _directory.path
-    return find_old_name(__name__, name)
+    raise missing_name(__name__, name)
 
 
 _ADVICE = (

@@ -22,6 +22,11 @@ class Old(NamedTuple):
     advice: str
     target: str = ""
 
+    def sentence(self, path: str) -> str:
+        """Return the message of the error for this name, whose full name is `path`."""
+        way_out = " An old script runs unchanged with `tensorpack-lite run`." if self.target else ""
+        return f"{path}: {self.advice}{way_out}"
+
 
 _RL = Old("Reinforcement learning left tensorpack in 2018. Use environments of the package gymnasium.")
 _FORK = "tensorpack 0.11 does not have it."
@@ -232,3 +237,8 @@ KEPT_NAMES = [
     f"{_FUNCTIONS}.shapeless_placeholder",
     "tfutils.varmanip.SessionUpdate.load_value_to_var",
 ]
+
+
+def find_old_name(path: str) -> Old | None:
+    """Return what became of a name or a module, by its dotted name below tensorpack; None if there was none."""
+    return OLD_MODULES.get(path) or OLD_NAMES.get(path)

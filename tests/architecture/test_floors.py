@@ -108,16 +108,12 @@ INSIDE_A_FUNCTION = {
     ): "it imports TensorFlow, which few processes use",
     (
         "tf1/startup/sitecustomize.py",
-        "tensorpack_lite.utils.old_names",
+        "tensorpack_lite.tf1.old_tensorpack.modules",
     ): "it imports the library, which not every process uses",
     (
         "tf1/startup/sitecustomize.py",
         "tensorpack_lite.utils.old_names_table",
     ): "likewise",
-    (
-        "compat/__init__.py",
-        "tensorpack_lite.compat.tf1_behavior",
-    ): "only processes of `tensorpack-lite run` need it",
 }
 
 # Subclasses of RNNCell, which TensorFlow 2.16 and later have only with Keras 2. tests/tf1/contrib/test_old_models.py imports them.

@@ -70,11 +70,6 @@ ALLOWED = {
         "setattr",
     ): "the purpose of `tensorpack-lite run`, cpu_layout and enable_argscope_for_module is to replace names; all do it here",
     (
-        "utils/old_names.py",
-        "__new__",
-        "__new__",
-    ): "under `tensorpack-lite run`, `SimpleTrainer(config)` must create a trainer of trainv1",
-    (
         "tfutils/argscope.py",
         "foreign attribute",
         "layer.__argscope_enabled__",

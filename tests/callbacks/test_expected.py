@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from fakes.models import Mean, threes
+from fakes.old_scripts import complete_for_old_scripts
 from fakes.recording import PutValues
 from fakes.trainers import CountingTrainer, run
 
@@ -222,7 +223,7 @@ def test_who_may_report_later():
 
 def test_an_old_script(monkeypatch, log_lines):
     """In a script that `tensorpack-lite run` starts, it is a warning, as in tensorpack."""
-    monkeypatch.setattr(statistic_reader, "accepts_old_names", lambda: True)
+    complete_for_old_scripts(monkeypatch, statistic_reader)
     assert 3 == train(EarlyStopping(MISSPELT))
     assert 3 == len([line for line in log_lines if "has not been reported" in line])
 

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from fakes.old_scripts import complete_for_old_scripts
 from fakes.recording import RecordingCallback
 from fakes.trainers import CountingTrainer, ScalingTrainer, run
 
@@ -17,6 +18,7 @@ from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.state import StopTraining
 from tensorpack_lite.tfutils.common import get_global_step_value, get_global_step_var
 from tensorpack_lite.tfutils.sessinit import DictRestore
+from tensorpack_lite.train import trainer
 
 
 class Probe(Callback):
@@ -309,7 +311,8 @@ def test_a_training_without_an_end(log_lines, epochs, num_lines):
 
 def test_epochs_without_steps(log_lines, monkeypatch):
     """Epochs without steps are possible under `tensorpack-lite run`, and logged."""
-    monkeypatch.setattr(state, "accepts_old_names", lambda: True)
+    complete_for_old_scripts(monkeypatch, state)
+    monkeypatch.setattr(trainer, "check_steps", state.check_steps)
     run(CountingTrainer(), steps=0)
     assert 1 == len(
         [line for line in log_lines if "steps_per_epoch is 0" in line and "nothing is trained" in line]

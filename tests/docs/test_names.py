@@ -29,7 +29,7 @@ OLD = (
     "tensorpack_lite/tf1/renamed.py",
     "tensorpack_lite/tf1/missing.py",
     "tensorpack_lite/utils/old_names_table.py",
-    "tensorpack_lite/utils/unsupported.py",
+    "tensorpack_lite/tf1/unsupported.py",
 )
 PAGES = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "examples/README.md")]
 PAGES += sorted((ROOT / "docs").rglob("*.md"))

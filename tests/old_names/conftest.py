@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+import sys
 
-from tensorpack_lite.compat import tf1_behavior
+import pytest
+from fakes.old_scripts import complete_for_old_scripts
 
 
 @pytest.fixture
 def accepted(monkeypatch):
-    """Accept old names in this process, whose TensorFlow keeps its behavior."""
-    monkeypatch.setenv("TENSORPACK_LITE_RUN", "1")
-    monkeypatch.setattr(tf1_behavior, "prepare_tf1", lambda: None)
+    """Complete the modules of this process for old scripts until the end of the test. TensorFlow keeps its behavior."""
+    names = sorted(name for name in sys.modules if name.partition(".")[0] == "tensorpack_lite")
+    complete_for_old_scripts(monkeypatch, *[sys.modules[name] for name in names])

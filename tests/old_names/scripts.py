@@ -6,9 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
-import tensorpack_lite
+from tf1.command import PACKAGES, STARTUP
 
 REPORT = """
 import json, numpy as np
@@ -19,10 +18,10 @@ def report(values):
 
 def python(tmp_path, code: str, accepted: bool, stdin: str = ""):
     """Run code in a new interpreter, with or without old names."""
-    environment = dict(
-        os.environ, PYTHONPATH=str(Path(tensorpack_lite.__file__).parents[1]), TF_CPP_MIN_LOG_LEVEL="3"
-    )
-    environment["TENSORPACK_LITE_RUN"] = "1" if accepted else ""
+    environment = dict(os.environ, PYTHONPATH=PACKAGES, TF_CPP_MIN_LOG_LEVEL="3")
+    if accepted:  # as `tensorpack-lite run` starts it
+        path = os.pathsep.join([STARTUP, PACKAGES])
+        environment.update(PYTHONPATH=path, TENSORPACK_LITE_RUN="1", TENSORPACK_LITE_PREFIX=sys.prefix)
     (tmp_path / "script.py").write_text(code, encoding="utf-8")
     return subprocess.run(
         [sys.executable, "script.py"],

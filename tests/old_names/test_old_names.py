@@ -1,12 +1,13 @@
 """
 Under `tensorpack-lite run`, the names and arguments of tensorpack 0.2 to 0.10 work.
 
-These tests set the environment variable that `run` sets.
+These tests start scripts as `run` does, or complete the modules of this process until the end of a test.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 import os
 import subprocess
@@ -18,7 +19,7 @@ import pytest
 
 pytest.importorskip("tensorflow")
 
-from old_names.scripts import python
+from old_names.scripts import python, reports
 
 import tensorpack_lite
 from tensorpack_lite import trainv1
@@ -26,8 +27,10 @@ from tensorpack_lite.callbacks import ModelSaver
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow import DataFromList, MultiProcessRunner, MultiProcessRunnerZMQ
 from tensorpack_lite.predict import OnlinePredictor, PredictorBase
-from tensorpack_lite.train import TrainConfig
-from tensorpack_lite.utils import old_names
+from tensorpack_lite.tf1.old_tensorpack.behavior import BEHAVIOR
+from tensorpack_lite.tf1.old_tensorpack.modules import find_current
+from tensorpack_lite.tf1.old_tensorpack.table import ARGUMENTS, INTERFACES
+from tensorpack_lite.utils.missing_names import missing_name
 from tensorpack_lite.utils.old_names_table import KEPT_NAMES, OLD_MODULES, OLD_NAMES
 
 # Loads each name of the table, and prints the result as `{name: text of the error, or ""}`.
@@ -79,9 +82,7 @@ class TestTable:
     def test_old_modules(self):
         """An old module has a module of today as target, or its ModuleNotFoundError gives advice."""
         modules = {
-            name: old_names.find_current(f"tensorpack.{name}")
-            for name, old in OLD_MODULES.items()
-            if old.target
+            name: find_current(f"tensorpack.{name}") for name, old in OLD_MODULES.items() if old.target
         }
         assert len(modules) > 5
         assert None not in modules.values()
@@ -108,7 +109,7 @@ class TestTable:
     @pytest.mark.parametrize("name", ["RL.envbase", "RL.unheard_of", "utils.rect"])
     def test_modules_without_target(self, name):
         """A module that nothing provides, and a module in it, can be imported. Using its contents is an error."""
-        spec = old_names.find_current(f"tensorpack.{name}")
+        spec = find_current(f"tensorpack.{name}")
         module = importlib.util.module_from_spec(spec)
         assert f"tensorpack.{name}" == module.__name__
         with pytest.raises(NotImplementedError, match=rf"tensorpack\.{name}: .*(gymnasium|array)"):
@@ -157,7 +158,8 @@ class TestNames:
     def test_an_unknown_name(self, accepted):
         """A name that tensorpack never had is an AttributeError."""
         with pytest.raises(AttributeError, match="'tensorpack_lite.models' has no attribute 'Conv9D'"):
-            old_names.find_old_name("tensorpack_lite.models", "Conv9D")
+            tensorpack_lite.models.Conv9D  # noqa: B018
+        assert isinstance(missing_name("tensorpack_lite.models", "Conv9D"), AttributeError)
 
 
 class EchoPredictor(PredictorBase):
@@ -203,16 +205,9 @@ class TestPredictors:
 
 class TestArguments:
     def test_they_are_refused(self):
-        """Without `run`, the TypeError of an old argument names the new one."""
-        flow = DataFromList([[1]])
-        with pytest.raises(TypeError, match="MultiProcessRunnerZMQ: has no argument 'nr_proc'.*num_proc="):
-            MultiProcessRunnerZMQ(flow, nr_proc=2)
-        with pytest.raises(TypeError, match="TrainConfig: has no argument 'dataset'.*dataflow="):
-            TrainConfig(dataset=flow)
-        with pytest.raises(
-            TypeError, match="TrainConfig: has no argument 'nr_tower'.*SyncMultiGPUTrainerReplicated"
-        ):
-            TrainConfig(dataflow=flow, nr_tower=2)
+        """Without `run`, an old argument is Python's own error."""
+        with pytest.raises(TypeError, match="unexpected keyword argument 'nr_proc'"):
+            MultiProcessRunnerZMQ(DataFromList([[1]]), nr_proc=2)
 
     def test_they_work(self, accepted):
         """Under `run`, old arguments have the effect of the new ones."""
@@ -225,7 +220,67 @@ class TestArguments:
         with pytest.raises(TypeError, match="'nr_proc' and 'num_proc' are the same argument"):
             MultiProcessRunnerZMQ(DataFromList([[1]]), nr_proc=2, num_proc=2)
 
-    def test_other_errors_stay(self):
-        """An unknown argument is Python's own error."""
-        with pytest.raises(TypeError, match="there is no argument 'nr_cats'"):
-            MultiProcessRunnerZMQ(DataFromList([[1]]), nr_cats=2)
+    @pytest.mark.parametrize("module", sorted(ARGUMENTS))
+    def test_the_table(self, module):
+        """Each class of the table has the new arguments, and not the old ones."""
+        for name, arguments in ARGUMENTS[module].items():
+            cls = getattr(importlib.import_module(f"tensorpack_lite.{module}"), name)
+            parameters = set(inspect.signature(cls).parameters)
+            assert set(arguments.values()) <= parameters
+            assert parameters.isdisjoint(arguments)
+
+
+class TestCompletion:
+    def test_the_tables(self):
+        """Each module in the tables exists, with its class."""
+        for module, name in INTERFACES.items():
+            assert isinstance(getattr(importlib.import_module(f"tensorpack_lite.{module}"), name), type)
+        for module in BEHAVIOR:
+            assert importlib.util.find_spec(f"tensorpack_lite.{module}")
+
+    @pytest.mark.slow
+    def test_a_plain_import(self, tmp_path):
+        """Without `run`, an import of all names and a use of an old one load no module for old scripts."""
+        script = """
+import sys
+from tensorpack_lite import *
+try:
+    from tensorpack_lite import InputDesc
+except ImportError as error:
+    print(error)
+print([name for name in sys.modules if name.startswith(('tensorpack_lite.tf1', 'tensorpack_lite.trainv1'))])
+"""
+        done = python(tmp_path, script, accepted=False)
+        assert ["[]"] == done.stdout.decode().splitlines()[1:], done.stderr.decode()
+
+    @pytest.mark.slow
+    def test_processes(self, tmp_path):
+        """Workers that are forked or spawned, and subprocesses, accept what the script does; classes stay the same objects."""
+        script = """
+import multiprocessing, pickle, subprocess, sys
+import tensorpack_lite
+from tensorpack_lite.dataflow import DataFromList, MultiProcessRunner, PrefetchData, RepeatedData
+
+class Twice(RepeatedData):
+    def __init__(self, ds):
+        super().__init__(ds, nr=2)
+
+def child(queue, flow):
+    queue.put([flow.num, RepeatedData(flow, nr=3).num])
+
+if __name__ == '__main__':
+    assert PrefetchData is MultiProcessRunner
+    found = []
+    for method in 'fork', 'spawn':
+        context = multiprocessing.get_context(method)
+        queue = context.Queue()
+        process = context.Process(target=child, args=(queue, Twice(DataFromList([[1]]))))
+        process.start()
+        found.append(queue.get(timeout=120))
+        process.join()
+    code = "import tensorpack as t; print([2, t.dataflow.RepeatedData(t.DataFromList([[1]]), nr=3).num])"
+    printed = subprocess.run([sys.executable, '-c', code], stdout=subprocess.PIPE, check=True).stdout
+    report({'found': found + [eval(printed)]})
+"""
+        (values,) = reports(tmp_path, script)
+        assert [[2, 3]] * 3 == values["found"]

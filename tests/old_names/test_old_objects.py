@@ -1,8 +1,8 @@
 """
 Under `tensorpack-lite run`, models, trainers and configs have the interfaces of tensorpack 0.2 to 0.10.
 
-These tests set the environment variable that `run` sets. The scripts are of the years in their names; only their imports
-name tensorpack_lite, because these tests do not install the importer of `run`.
+The scripts are of the years in their names, and are started as `run` starts them. Only their imports name tensorpack_lite:
+what holds for `tensorpack` holds for it, too.
 """
 
 from __future__ import annotations

@@ -9,10 +9,11 @@ import sys
 import numpy as np
 import pytest
 from fakes.exported import Scale, changed, scale
+from fakes.old_scripts import complete_for_old_scripts
 from fakes.small_convnet import SmallConvNet, images
 
-from tensorpack_lite.compat import tf1_behavior
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.predict import export
 from tensorpack_lite.predict.base import OfflinePredictor
 from tensorpack_lite.predict.config import PredictConfig
 from tensorpack_lite.predict.export import ModelExporter
@@ -219,8 +220,7 @@ class TestServing:
 
     def test_old_scripts(self, tmp_path, monkeypatch):
         """In scripts of `tensorpack-lite run`, prediction_pipeline has tensorpack's names, with the index."""
-        monkeypatch.setenv("TENSORPACK_LITE_RUN", "1")
-        monkeypatch.setattr(tf1_behavior, "prepare_tf1", lambda: None)  # the process keeps its TensorFlow
+        complete_for_old_scripts(monkeypatch, export)
         scale().export_serving(str(tmp_path / "m"))
         with tf.Graph().as_default(), tf.Session() as sess:
             meta = tf.saved_model.loader.load(sess, ["serve"], str(tmp_path / "m"))
@@ -229,8 +229,7 @@ class TestServing:
 
     def test_old_scripts_with_their_own_signature(self, tmp_path, monkeypatch):
         """In scripts of `tensorpack-lite run`, a signature that they name has the names with the index."""
-        monkeypatch.setenv("TENSORPACK_LITE_RUN", "1")
-        monkeypatch.setattr(tf1_behavior, "prepare_tf1", lambda: None)  # the process keeps its TensorFlow
+        complete_for_old_scripts(monkeypatch, export)
         scale().export_serving(str(tmp_path / "m"), signature_name="f")
         assert (["x:0"], ["y:0"]) == signature(tmp_path / "m", "f")
 

@@ -8,6 +8,7 @@ import socket
 
 import pytest
 from fakes.models import Mean, threes
+from fakes.old_scripts import complete_for_old_scripts
 
 from tensorpack_lite.callbacks.saver import ModelSaver
 from tensorpack_lite.compat import tfv1 as tf
@@ -16,7 +17,7 @@ from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.loop import state
 from tensorpack_lite.tfutils.sesscreate import NewSessionCreator
 from tensorpack_lite.tfutils.sessinit import DictRestore, JustCurrentSession, SaverRestore
-from tensorpack_lite.train import DEFAULT_CALLBACKS, DEFAULT_MONITORS
+from tensorpack_lite.train import DEFAULT_CALLBACKS, DEFAULT_MONITORS, config
 from tensorpack_lite.train.config import AutoResumeTrainConfig, TrainConfig
 from tensorpack_lite.train.interface import launch_train_with_config
 from tensorpack_lite.train.simple import SimpleTrainer
@@ -49,7 +50,8 @@ class TestTrainConfig:
 
     def test_no_steps_in_an_old_script(self, monkeypatch):
         """Under `tensorpack-lite run`, steps_per_epoch=0 means no steps, as in tensorpack, not the default."""
-        monkeypatch.setattr(state, "accepts_old_names", lambda: True)
+        complete_for_old_scripts(monkeypatch, state)
+        monkeypatch.setattr(config, "check_steps", state.check_steps)
         assert 0 == TrainConfig(dataflow=threes(7), steps_per_epoch=0).steps_per_epoch
 
     def test_anything_smart_init_takes(self):

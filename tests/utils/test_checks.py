@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from fakes.old_scripts import complete_for_old_scripts
 
 from tensorpack_lite.utils import checks
 from tensorpack_lite.utils.checks import (
@@ -150,6 +151,6 @@ def test_wrong_count(value, error, match):
 
 def test_count_in_an_old_script(monkeypatch, log_lines):
     """In a script that `tensorpack-lite run` starts, a number is rounded down, as in Python 2 and in tensorpack."""
-    monkeypatch.setattr(checks, "accepts_old_names", lambda: True)
-    assert 390 == check_count("f: n", 390.625)
+    complete_for_old_scripts(monkeypatch, checks)
+    assert 390 == checks.check_count("f: n", 390.625)
     assert ["f: n is 390.625, which is rounded down to 390."] == log_lines

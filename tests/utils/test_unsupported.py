@@ -7,7 +7,7 @@ import inspect
 
 import pytest
 
-from tensorpack_lite.utils.unsupported import Unsupported, unsupported_spec
+from tensorpack_lite.tf1.unsupported import Unsupported, unsupported_spec
 
 MESSAGE = "x.Player: Use gymnasium."
 

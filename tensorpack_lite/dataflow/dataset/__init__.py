@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...utils.old_names import old_name_finder
+from ...utils.missing_names import explain_missing_names
 from .bsds500 import BSDS500
 from .caltech101 import Caltech101Silhouettes
 from .cifar import Cifar10, Cifar100, CifarBase
@@ -40,5 +40,5 @@ __all__ = [
     "TinyImageNet",
 ]
 
-if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
-    __getattr__ = old_name_finder(__name__)
+if not TYPE_CHECKING:
+    __getattr__ = explain_missing_names(__name__)

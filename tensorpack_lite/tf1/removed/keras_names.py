@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any, Sequence
 
 from tensorpack_lite.compat import TF_VERSION
-from tensorpack_lite.compat.tf1_behavior import prepare_tf1
+from tensorpack_lite.tf1.tf1_behavior import prepare_tf1
 from tensorpack_lite.tf1.view import view
 
 from .said import caller, place_of, say

@@ -20,7 +20,15 @@ from .said import caller, place_of, say
 from .table import FAMILIES, MODULES, NAMES, PATCHES, PYTHON_2_MODULES, PYTHON_2_NAMES
 
 _WATCHED = {*NAMES, *FAMILIES, *PATCHES, *PYTHON_2_NAMES}
-_PREFIXES = ("librosa.",)  # all of its functions have lost positional arguments
+# Prefixes of modules -> what completes all of them
+_PREFIXES = {
+    "librosa.": ".librosa_names.complete",  # all of its functions have lost positional arguments
+    "tensorpack_lite.": PATCHES["tensorpack_lite"],
+}
+_NOT_WATCHED = (
+    "tensorpack_lite.tf1",
+    "tensorpack_lite.utils.old_names_table",
+)  # what completes tensorpack_lite
 
 
 def install() -> None:
@@ -37,8 +45,9 @@ def complete(module: ModuleType) -> None:
     name = module.__name__
     if name in PATCHES:
         resolve(PATCHES[name])(module)
-    elif name.startswith(_PREFIXES):
-        resolve(".librosa_names.complete")(module)
+    for prefix in _PREFIXES:
+        if name.startswith(prefix):
+            resolve(_PREFIXES[prefix])(module)
     if name in NAMES or name in FAMILIES or name in PYTHON_2_NAMES:
         vars(module)["__getattr__"] = _Finder(module).find
 
@@ -113,7 +122,7 @@ class Completer:
         cls, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Find a module that has lost names, by the other finders."""
-        if name not in _WATCHED and not name.startswith(_PREFIXES):
+        if (name not in _WATCHED and not name.startswith(tuple(_PREFIXES))) or name.startswith(_NOT_WATCHED):
             return None
         for finder in sys.meta_path:
             find = getattr(finder, "find_spec", None)  # a finder of an old package has only `find_module`

@@ -162,6 +162,7 @@ PATCHES: Mapping[str, str] = {
     "random": ".python_patches.complete_random",
     "scipy.interpolate": ".scipy_names.complete_interpolate",
     "tensorflow_core.contrib": "tensorpack_lite.tf1.view.explain_contrib",
+    "tensorpack_lite": "tensorpack_lite.tf1.old_tensorpack.complete.complete",
     "threading": ".python_patches.complete_threading",
     "yaml": ".yaml_names.complete",
 }

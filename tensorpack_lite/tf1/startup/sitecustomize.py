@@ -152,7 +152,7 @@ class _TensorpackFinder:
     ) -> ModuleSpec | None:
         if name.partition(".")[0] != "tensorpack":
             return None
-        from tensorpack_lite.utils.old_names import find_current
+        from tensorpack_lite.tf1.old_tensorpack.modules import find_current
 
         current = find_current(name)
         if current is None or current.name == name:  # the latter is a stand-in
@@ -221,7 +221,7 @@ def _print_error(
 def _without_ours(place: TracebackType | None) -> TracebackType | None:
     ours: tuple[str, ...] = (
         os.path.dirname(_FOLDER) + os.sep,
-        os.path.join(_LIBRARY, "utils", "old_names.py"),
+        os.path.join(_LIBRARY, "utils", "missing_names.py"),
     )
     if _is_changed_script():  # Python starts it by runpy
         ours += ("<frozen runpy>", runpy.__file__)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
-from . import cpu_layout, pretended_gpu, tf1_names, tf1_tensors, value_names
-from .private import behave_like_tf1
+from ..compat import cpu_layout, pretended_gpu, tf1_names, tf1_tensors, value_names
+from ..compat.private import behave_like_tf1
 
 
 @lru_cache(maxsize=None)
