@@ -83,8 +83,7 @@ class Trainer:
         ensure_graph_mode()
         self.loop = TrainLoop()
         self.extensions = self.default_extensions()
-        self._callbacks = Callbacks([])
-        self._is_set_up = False
+        self._callbacks, self._is_set_up = Callbacks([]), False
 
     # To override -----------------------------------------------------------------------------------------------------
     def run_step(self) -> None:
