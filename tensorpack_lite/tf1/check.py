@@ -24,12 +24,16 @@ from .old_flags import OLD_FLAGS
 from .old_orders import ORDERS
 from .removed.keras_names import find_keras, load_module
 from .removed.python2 import NEEDS_FISSIX, translate
+from .removed.relative_imports import make_relative
 from .removed.report import LIBRARIES, find_calls, find_changes, find_provided
 from .star_names import find_star_names
 from .startup.sitecustomize import is_library_file
 from .view import import_module, view
 
 _ROOTS = ("tensorflow", "tensorpack")
+_RELATIVE = (
+    "Python 3 imports modules beside a file only with a dot. Under run, it is imported as in Python 2."
+)
 _SEARCHED = (*_ROOTS, "keras", *LIBRARIES)
 
 
@@ -83,6 +87,8 @@ def find_missing(file: str) -> list[Missing]:
             tree = translated
         if path != script:
             tree.body = [node for node in tree.body if not _is_main(node)]
+        for line, name in make_relative(tree, path) if path != script else ():
+            found.add(Missing(path, line, name, _RELATIVE, is_provided=True))
         found.update(_missing_names(tree, path))
         modules = {module for name in _imported_modules(tree) for module in _own_files(name, path)} - seen
         seen |= modules
