@@ -35,4 +35,5 @@ def test_scripts(tmp_path):
         if file.stem not in WITH_STAND_INS
     ]
     assert len(scripts) > 15
-    assert corpus.run_script("check", *scripts, cwd=tmp_path, folder=tmp_path) == ""
+    missing = corpus.run_script("check", *scripts, cwd=tmp_path, folder=tmp_path).splitlines()
+    assert [line for line in missing if "tensorflow_probability" not in line] == []  # which may be installed
