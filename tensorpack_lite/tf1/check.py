@@ -22,7 +22,7 @@ from ..compat.tf1_behavior import prepare_tf1
 from ..utils.unsupported import Unsupported, UnsupportedModule
 from .old_flags import OLD_FLAGS
 from .old_orders import ORDERS
-from .removed.keras_names import find_keras, load_module
+from .removed import keras_names
 from .removed.python2 import NEEDS_FISSIX, translate
 from .removed.relative_imports import make_relative
 from .removed.report import LIBRARIES, find_calls, find_changes, find_provided
@@ -134,14 +134,11 @@ def _removed_names(tree: ast.Module, source: bytes, file: str) -> Iterator[Missi
         sentence = OLD_FLAGS.get("__flags" if attribute == "__dict__" else attribute, "")
         if sentence and owner.startswith("tensorflow.") and owner.endswith("flags.FLAGS"):
             yield Missing(file, line, name, sentence, is_provided=True)
-    for node in ast.walk(tree):
-        name = (
-            name_of(node.func)
-            if isinstance(node, ast.Call) and _has_old_order(node, name_of(node.func))
-            else ""
-        )
-        if name:
-            yield Missing(file, node.lineno, name, _OLD_ORDER, is_provided=True)
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    for call in calls:
+        name = name_of(call.func)
+        if _has_old_order(call, name):
+            yield Missing(file, call.lineno, name, _OLD_ORDER, is_provided=True)
     for line, name, sentence in find_changes(tree, source, names):
         yield Missing(file, line, name, sentence, is_provided=True)
 
@@ -299,7 +296,7 @@ def _full_name(name: str, aliases: dict[str, str]) -> str:
 def _look_up(name: str, file: str, line: int) -> Iterator[Missing]:
     """Look a name up as the script would. Attributes of classes, functions and values are not looked up."""
     root, *parts = name.split(".")
-    keras = find_keras() if root == "keras" else None
+    keras = keras_names.find_keras() if root == "keras" else None
     try:
         module = view() if root == "tensorflow" else keras or importlib.import_module(root)
     except ImportError:  # a library that is not installed
@@ -330,7 +327,7 @@ def _import(path: str, keras: Any) -> Any:
     """Import a module as the script would."""
     if path.startswith("tensorflow."):
         return import_module(path, ("*",))
-    return load_module(keras, path.split(".")[1:]) if keras else importlib.import_module(path)
+    return keras_names.load_module(keras, path.split(".")[1:]) if keras else importlib.import_module(path)
 
 
 # Program -------------------------------------------------------------------------------------------------------------

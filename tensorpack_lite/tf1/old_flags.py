@@ -72,7 +72,7 @@ def install() -> None:
     replace(owner, "__getattribute__", _with_old_names(owner.__getattribute__))
 
 
-def _with_old_names(plain: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+def _with_old_names(plain: Callable[..., Any]) -> Callable[[Any, str], Any]:
     @functools.wraps(plain)
     def get(self: Any, name: str) -> Any:
         return plain(self, "__dict__")[name] if name in OLD_FLAGS else plain(self, name)

@@ -231,7 +231,7 @@ class TestCheck:
 
     @pytest.mark.slow
     def test_other_meanings(self, write, tmp_path):
-        """What a module does only as a program, functions of modules named as methods, and old submodules of Keras are not listed."""
+        """Code that a module runs only as a program, functions such as np.sort, and old submodules of Keras are not listed."""
         write(
             "train.py",
             """

@@ -10,13 +10,12 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.tf1.view import view
 from tensorpack_lite.utils.gpu import get_num_gpu
 
-# pairs of an argument of Keras 1 and that of Keras 2
 _ARGUMENTS = """W_constraint=kernel_constraint W_regularizer=kernel_regularizer U_regularizer=recurrent_regularizer
-    activity_l1=activity_regularizer b_constraint=bias_constraint b_regularizer=bias_regularizer beta_init=beta_initializer
-    bias=use_bias border_mode=padding dim_ordering=data_format dropout_U=recurrent_dropout dropout_W=dropout
-    gamma_init=gamma_initializer init=kernel_initializer inner_activation=recurrent_activation
-    inner_init=recurrent_initializer nb_epoch=epochs nb_filter=filters output_dim=units p=rate
-    samples_per_epoch=steps_per_epoch sigma=stddev subsample=strides"""
+    b_constraint=bias_constraint b_regularizer=bias_regularizer beta_init=beta_initializer bias=use_bias
+    border_mode=padding dropout_U=recurrent_dropout dropout_W=dropout gamma_init=gamma_initializer
+    init=kernel_initializer inner_activation=recurrent_activation inner_init=recurrent_initializer nb_epoch=epochs
+    nb_filter=filters output_dim=units p=rate sigma=stddev subsample=strides"""
+_CONVERSIONS = [(old, new) for old, _, new in (pair.partition("=") for pair in _ARGUMENTS.split())]
 
 
 def image_dim_ordering() -> str:
@@ -44,9 +43,8 @@ def multi_gpu_model(
     Raises:
         ValueError: there are fewer than two GPUs, or not all of `gpus` exist.
     """
-    numbers = (
-        list(range(get_num_gpu() if gpus is None else gpus)) if not isinstance(gpus, (list, tuple)) else gpus
-    )
+    number_of_gpus = get_num_gpu() if gpus is None else gpus
+    numbers = range(number_of_gpus) if isinstance(number_of_gpus, int) else number_of_gpus
     if len(numbers) < 2 or max(numbers) >= get_num_gpu():
         raise ValueError(
             f"multi_gpu_model: expected at least two of the {get_num_gpu()} GPUs of this machine, got {gpus}. "
@@ -113,4 +111,4 @@ def __getattr__(name: str) -> Callable[[Any], Any]:
     """Return a decorator such as `legacy_dense_support`."""
     if not name.startswith("legacy_"):
         raise AttributeError(f"module 'keras.legacy.interfaces' has no attribute {name!r}")
-    return generate_legacy_interface(conversions=[tuple(one.split("=")) for one in _ARGUMENTS.split()])
+    return generate_legacy_interface(conversions=_CONVERSIONS)
