@@ -16,17 +16,25 @@ from contextlib import suppress
 from importlib.machinery import PathFinder
 from importlib.util import decode_source
 from types import ModuleType
-from typing import Iterator, NamedTuple
+from typing import Any, Iterator, NamedTuple
 
+from .old_flags import OLD_FLAGS
+from .old_orders import ORDERS
+from .removed import keras_names
 from .removed.python2 import NEEDS_FISSIX, translate
+from .removed.relative_imports import make_relative
 from .removed.report import LIBRARIES, find_calls, find_changes, find_provided
 from .star_names import find_star_names
 from .startup.sitecustomize import is_library_file
 from .tf1_behavior import prepare_tf1
 from .unsupported import Unsupported, UnsupportedModule
-from .view import view
+from .view import import_module, view
 
 _ROOTS = ("tensorflow", "tensorpack")
+_RELATIVE = (
+    "Python 3 imports modules beside a file only with a dot. Under run, it is imported as in Python 2."
+)
+_SEARCHED = (*_ROOTS, "keras", *LIBRARIES)
 
 
 class Missing(NamedTuple):
@@ -77,12 +85,22 @@ def find_missing(file: str) -> list[Missing]:
                 continue
             found.add(Missing(path, line, "Python 2", reason, is_provided=True))
             tree = translated
+        if path != script:
+            tree.body = [node for node in tree.body if not _is_main(node)]
+        for line, name in make_relative(tree, path) if path != script else ():
+            found.add(Missing(path, line, name, _RELATIVE, is_provided=True))
         found.update(_missing_names(tree, path))
         modules = {module for name in _imported_modules(tree) for module in _own_files(name, path)} - seen
         seen |= modules
         queue += sorted(modules)
         found.update(_removed_names(tree, source, path))  # it changes the tree
     return sorted(found)
+
+
+def _is_main(node: ast.stmt) -> bool:
+    """Return whether a statement is `if __name__ == "__main__":`, whose body does not run when the file is imported."""
+    test = getattr(node, "test", None)
+    return isinstance(node, ast.If) and isinstance(test, ast.Compare) and _dotted(test.left) == "__name__"
 
 
 def _translate(source: bytes, path: str, is_script: bool) -> tuple[ast.Module | None, str]:
@@ -105,12 +123,38 @@ def _removed_names(tree: ast.Module, source: bytes, file: str) -> Iterator[Missi
         if sentence:
             yield Missing(file, line, name, sentence, is_provided=True)
     aliases = _find_aliases(list(_unguarded(tree)))
-    for line, name, sentence, is_provided in find_calls(
-        tree, lambda node: _full_name(_dotted(node), aliases)
-    ):
+
+    def name_of(node: ast.AST) -> str:
+        return _full_name(_dotted(node), aliases)
+
+    for line, name, sentence, is_provided in find_calls(tree, name_of):
         yield Missing(file, line, name, sentence, is_provided=is_provided)
+    for name, line in names:
+        owner, _, attribute = name.rpartition(".")
+        sentence = OLD_FLAGS.get("__flags" if attribute == "__dict__" else attribute, "")
+        if sentence and owner.startswith("tensorflow.") and owner.endswith("flags.FLAGS"):
+            yield Missing(file, line, name, sentence, is_provided=True)
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    for call in calls:
+        name = name_of(call.func)
+        if _has_old_order(call, name):
+            yield Missing(file, call.lineno, name, _OLD_ORDER, is_provided=True)
     for line, name, sentence in find_changes(tree, source, names):
         yield Missing(file, line, name, sentence, is_provided=True)
+
+
+_OLD_ORDER = (
+    "TensorFlow 1.0 changed the order of the arguments. Under run, the one of TensorFlow 0.x works, too."
+)
+
+
+def _has_old_order(call: ast.Call, name: str) -> bool:
+    """Return whether a call of a function of TensorFlow has the order of TensorFlow 0.x, as far as its text tells."""
+    path = name.partition("tensorflow.")[2]
+    if path not in ORDERS or not call.args:
+        return False
+    first = getattr(call.args[0], "value", getattr(call.args[0], "n", None))
+    return path.endswith("cross_entropy_with_logits") or (path in ("concat", "split") and type(first) is int)
 
 
 def _imported_modules(tree: ast.Module) -> Iterator[tuple[str, int]]:
@@ -193,7 +237,7 @@ def _missing_names(tree: ast.Module, file: str) -> Iterator[Missing]:
     tested = {_full_name(_tested(node), aliases) for node in nodes}
     for name, line in _used_names(tree):
         root = name.split(".")[0]
-        if root in _ROOTS or (root in LIBRARIES and not find_provided(name)):
+        if root in _SEARCHED and not find_provided(name):
             yield from (one for one in _look_up(name, file, line) if one.name not in tested)
     for line, name, reason in find_star_names(tree, _ROOTS):
         yield Missing(file, line, name, reason)
@@ -252,8 +296,9 @@ def _full_name(name: str, aliases: dict[str, str]) -> str:
 def _look_up(name: str, file: str, line: int) -> Iterator[Missing]:
     """Look a name up as the script would. Attributes of classes, functions and values are not looked up."""
     root, *parts = name.split(".")
+    keras = keras_names.find_keras() if root == "keras" else None
     try:
-        module = view() if root == "tensorflow" else importlib.import_module(root)
+        module = view() if root == "tensorflow" else keras or importlib.import_module(root)
     except ImportError:  # a library that is not installed
         return
     for i, part in enumerate(parts):
@@ -262,17 +307,27 @@ def _look_up(name: str, file: str, line: int) -> Iterator[Missing]:
             value = getattr(module, part)
         except (AttributeError, ImportError, NotImplementedError) as error:
             try:
-                value = importlib.import_module(path)
+                value = _import(path, keras)
             except ImportError as import_error:
                 plain = str(import_error).startswith("No module named")
                 yield Missing(file, line, path, str(error if plain else import_error))
                 return
-        if isinstance(value, (Unsupported, UnsupportedModule)):
+        has_modules = isinstance(value, ModuleType) and any(
+            isinstance(one, ModuleType) for one in vars(value).values()
+        )
+        if isinstance(value, Unsupported) or (isinstance(value, UnsupportedModule) and not has_modules):
             yield Missing(file, line, path, value.message)
             return
         if not isinstance(value, ModuleType):
             return
         module = value
+
+
+def _import(path: str, keras: Any) -> Any:
+    """Import a module as the script would."""
+    if path.startswith("tensorflow."):
+        return import_module(path, ("*",))
+    return keras_names.load_module(keras, path.split(".")[1:]) if keras else importlib.import_module(path)
 
 
 # Program -------------------------------------------------------------------------------------------------------------

@@ -17,9 +17,11 @@ from types import ModuleType
 from typing import Any, Mapping, NoReturn, Sequence
 
 from ..compat import TF_VERSION, tensorflow, tfv1
-from ..compat.replacement import add
+from ..compat.replacement import add, replace
+from . import old_flags
 from .contrib._replacements import REPLACEMENTS as CONTRIB_REPLACEMENTS
 from .missing import MISSING, REPLACEMENTS, describe_missing
+from .old_orders import ORDERS, with_both_orders
 from .renamed import RENAMED, find_renamed
 from .tf1_behavior import prepare_tf1
 from .unsupported import Unsupported, UnsupportedModule
@@ -70,13 +72,18 @@ class TF1View(ModuleType):
             raise AttributeError(_NEEDS_KERAS.format(path))
         if path in MISSING:
             return MISSING[path]()
+        if path in ORDERS:
+            return with_both_orders(path)
         for module in self._modules:
             if hasattr(module, name):
                 return getattr(module, name)
         if path in RENAMED:
             return find_renamed(path)
-        with suppress(AttributeError, ImportError):  # a name of TensorFlow 2 only, such as tf.random.set_seed
-            return operator.attrgetter(path)(tensorflow)
+        if not _IS_TF1:
+            with suppress(
+                AttributeError, ImportError
+            ):  # a name of TensorFlow 2 only, such as tf.random.set_seed
+                return operator.attrgetter(path)(tensorflow)
         raise AttributeError(describe_missing(f"tf.{path}", self.__dir__, REPLACEMENTS.get(path, "")))
 
 
@@ -99,16 +106,23 @@ def view() -> Any:
 
     On TensorFlow 1.15 this is TensorFlow itself, to which the names of TensorFlow 0.x are added.
     """
+    old_flags.install()
     if not _IS_TF1:
         return TF1View("tensorflow", [tfv1, tensorflow])
-    for path in RENAMED:
+    for path in (*RENAMED, *ORDERS):
         package, _, name = path.rpartition(".")
-        module = operator.attrgetter(package)(tensorflow) if package else tensorflow
-        if not hasattr(module, name):
+        module = _find_tf1(package)
+        if path in ORDERS:
+            replace(module, name, with_both_orders(path))
+        elif not hasattr(module, name):
             add(module, name, find_renamed(path))
     for package in _PACKAGES:
-        _explain_names(operator.attrgetter(package)(tensorflow) if package else tensorflow, package)
+        _explain_names(_find_tf1(package), package)
     return tensorflow
+
+
+def _find_tf1(package: str) -> Any:
+    return operator.attrgetter(package)(tensorflow) if package else tensorflow
 
 
 def explain_contrib(module: ModuleType) -> None:

@@ -230,6 +230,40 @@ class TestCheck:
         assert result.returncode == 1
 
     @pytest.mark.slow
+    def test_other_meanings(self, write, tmp_path):
+        """Code that a module runs only as a program, functions such as np.sort, and old submodules of Keras are not listed."""
+        write(
+            "train.py",
+            """
+            import keras, model, numpy as np
+            from keras.layers.merge import Concatenate, Nothing
+            from tensorflow.python.pywrap_tensorflow import NewCheckpointReader, NothingElse
+            order = np.argsort(np.zeros(2))
+            np.sort(order)
+            keras.engine.topology.Layer, keras.layers.recurrent.NothingHere
+            """,
+        )
+        write(
+            "model.py",
+            """
+            import tensorflow as tf
+            tf.nothing_there
+            if __name__ == "__main__":
+                from tensorpack import nothing
+                tf.nothing_at_all
+            """,
+        )
+        result = run("--check", "train.py", cwd=tmp_path)
+        lines = [line.split(": ")[:2] for line in result.stdout.splitlines() if "Under run" not in line]
+        assert lines[:-1] == [
+            ["model.py:3", "tensorflow.nothing_there"],
+            ["train.py:3", "keras.layers.merge.Nothing"],
+            ["train.py:4", "tensorflow.python.pywrap_tensorflow.NothingElse"],
+            ["train.py:7", "keras.layers.recurrent.NothingHere"],
+        ], result.stderr
+        assert lines[-1][1].startswith("4 missing names")
+
+    @pytest.mark.slow
     def test_names_that_nothing_provides(self, write, tmp_path):
         """A name that NumPy never had, and one of tensorpack whose import raises an error, are missing."""
         write(

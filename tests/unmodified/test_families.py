@@ -1,8 +1,9 @@
 """
 Scripts with what stopped other people's projects run with `tensorpack-lite run`, the same file on each TensorFlow.
 
-`families/` has one script for each kind: names of TensorFlow 0.x, the MNIST tutorials, `conv2d_transpose` with a fixed
-batch, grouped convolutions, and old names of `from tensorpack import *`.
+`families/` has one script for each kind: names of TensorFlow 0.x, its costs without keywords and its FLAGS, the MNIST
+tutorials, `conv2d_transpose` with a fixed batch, grouped convolutions, old names of `from tensorpack import *`,
+callbacks that watch GPUs, modules of Keras 1 and 2, and buckets and distributions of `tf.contrib`.
 """
 
 from __future__ import annotations
@@ -26,10 +27,26 @@ FOLDER = corpus.FOLDER / "families"
 # script: the largest error that is a success
 ERRORS = {
     "dcgan_2016": 0.065,
+    "flags_2016": 0.02,
     "grouped_2017": 0.10,
+    "keras_2018": 0.05,
     "mnist_tutorial_2016": 0.05,
     "names_2016": 0.01,
     "star_names_2017": 0.0,
+    "texts_2017": 0.0,
+    "trackers_2018": 1e-3,
+}
+ARGUMENTS = {"keras_2018": ["--pretend-gpu=2"], "trackers_2018": ["--pretend-gpu=2"]}
+
+# script: what its log says once
+SAID = {
+    "flags_2016": [
+        "tf.nn.sparse_softmax_cross_entropy_with_logits takes its arguments in the order of TensorFlow 0.x"
+    ],
+    "trackers_2018": [
+        "GPUUtilizationTracker: the GPUs are pretended, so nothing is reported.",
+        "GPUMemoryTracker: the session has no GPU, so nothing is reported.",
+    ],
 }
 
 
@@ -47,8 +64,9 @@ OTHERS = [pytest.mark.any_tensorflow] if tf.__version__.startswith("2.") else []
 )
 def test_training(script, tmp_path):
     """A script runs to its end on a machine without a GPU, and reaches its error."""
+    arguments = ["--cpu-layout", "on", *ARGUMENTS.get(script, []), str(FOLDER / f"{script}.py")]
     result = subprocess.run(
-        [sys.executable, "-m", "tensorpack_lite", "run", "--cpu-layout", "on", str(FOLDER / f"{script}.py")],
+        [sys.executable, "-m", "tensorpack_lite", "run", *arguments],
         cwd=str(tmp_path),
         env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", PYTHONPATH=corpus.PACKAGES, CUDA_VISIBLE_DEVICES=""),
         capture_output=True,
@@ -57,3 +75,5 @@ def test_training(script, tmp_path):
     )
     assert result.returncode == 0, f"{result.stdout}\n{result.stderr}"
     assert corpus.last_number(result.stdout) <= ERRORS[script]
+    log = result.stdout + result.stderr
+    assert {text: log.count(text) for text in SAID.get(script, [])} == dict.fromkeys(SAID.get(script, []), 1)

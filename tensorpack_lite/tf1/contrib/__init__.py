@@ -21,9 +21,11 @@ MODULES = (
     "compiler",
     "data",
     "deprecated",
+    "distributions",
     "framework",
     "image",
     "layers",
+    "learn",
     "legacy_seq2seq",
     "losses",
     "memory_stats",
@@ -38,7 +40,7 @@ MODULES = (
     "util",
 )
 # modules of tf.contrib that TensorFlow 2 has under another name
-MOVED = {"autograph": "autograph", "distributions": "distributions", "lookup": "lookup", "signal": "signal"}
+MOVED = {"autograph": "autograph", "lookup": "lookup", "signal": "signal"}
 
 
 def find_module(name: str) -> ModuleType:

@@ -17,7 +17,7 @@ _SHARED = {
     ),
     "Use tf.nn.rnn_cell.LSTMCell.": "rnn.GridLSTMCell rnn.PhasedLSTMCell rnn.TimeFreqLSTMCell",
     "Use a tensorpack DataFlow or tf.data.Dataset, which need no queue.": (
-        "training.bucket training.batch_sequences_with_states training.FeedingQueueRunner "
+        "training.batch_sequences_with_states training.FeedingQueueRunner "
         "training.NextQueuedSequenceBatch training.SequenceQueueingStateSaver"
     ),
     "Use tf.data.experimental.rejection_resample.": (
@@ -38,6 +38,7 @@ _SHARED = {
 
 # likewise, a name: its sentence
 _SINGLE = {
+    "distributions": "The package tensorflow_probability has most distributions: version 0.23 on TensorFlow 2.15, and 0.25 later.",
     "ctc": "Use tf.nn.ctc_loss, tf.nn.ctc_greedy_decoder and tf.nn.ctc_beam_search_decoder.",
     "cudnn_rnn": "Use tf.nn.rnn_cell.LSTMCell or GRUCell with tf.nn.dynamic_rnn, which have the same equations.",
     "quantize": "Remove the call: TensorFlow 2 has no rewriter of graphs for quantized training.",
@@ -90,7 +91,6 @@ _SINGLE = {
     "seq2seq.BahdanauMonotonicAttention": "Use BahdanauAttention.",
     "seq2seq.LuongMonotonicAttention": "Use LuongAttention.",
     "seq2seq.monotonic_attention": "Use BahdanauAttention or LuongAttention.",
-    "training.bucket_by_sequence_length": "Use tf.data.experimental.bucket_by_sequence_length.",
     "image.bipartite_match": "Use scipy.optimize.linear_sum_assignment in tf.py_func.",
     "image.connected_components": "Use scipy.ndimage.label in tf.py_func.",
     "opt.ScipyOptimizerInterface": "Call scipy.optimize.minimize with a function that runs the session.",

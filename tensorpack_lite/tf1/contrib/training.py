@@ -11,12 +11,13 @@ from ._lookup import contrib_names
 __getattr__, __dir__ = contrib_names(
     __name__,
     sources=(
+        "tensorpack_lite.tf1.contrib._buckets",
         "tensorpack_lite.tf1.contrib._hparams",
         "tf_slim.training.training",
         "tf_slim.training.evaluation",
     ),
     inner={"hparam": "tensorpack_lite.tf1.contrib._hparams"},
-    same=("training", "device_setter"),
+    same=("training", "bucket_ops", "device_setter"),
 )
 
 

@@ -1,10 +1,12 @@
-"""The positional arguments of librosa's functions, most of which are keyword-only from librosa 0.10 on."""
+"""The positional arguments of librosa's functions, most of which are keyword-only from librosa 0.10 on, and `filters.dct`."""
 
 from __future__ import annotations
 
 import functools
 from types import FunctionType, ModuleType
 from typing import Any, Callable
+
+import numpy as np
 
 from .said import caller, place_of, say
 
@@ -16,6 +18,14 @@ def complete(module: ModuleType) -> None:
             code = getattr(value, "__wrapped__", value).__code__
             if code.co_kwonlyargcount and not code.co_flags & 0x04:  # it has no *args
                 vars(module)[name] = _by_position(value, code.co_varnames, code)
+
+
+def dct(n_filters: int, n_input: int) -> np.ndarray:
+    """Return the first rows of the matrix of the discrete cosine transform (type II, orthonormal), [n_filters, n_input]."""
+    angles = np.outer(np.arange(n_filters), np.arange(1, 2 * n_input, 2)) * np.pi / (2 * n_input)
+    basis = np.cos(angles) * np.sqrt(2 / n_input)
+    basis[:1] = 1 / np.sqrt(n_input)
+    return basis
 
 
 def _by_position(function: Callable[..., Any], names: tuple[str, ...], code: Any) -> Callable[..., Any]:

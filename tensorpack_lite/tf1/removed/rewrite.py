@@ -98,6 +98,10 @@ class _Rewriter(ast.NodeTransformer):
         self._is_translated = is_translated
         self._divides = is_translated and not _imports_division(tree)
         self._bound = bound_names(tree)
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
+        self._modules = {
+            (alias.asname or alias.name).split(".")[0] for node in imports for alias in node.names
+        }
         self._guarded = {id(node) for _, node in guarded_lines(tree, _NAME_ERRORS)}
 
     def _call(self, helper: str, node: Any, *args: Any, keywords: Any = ()) -> ast.Call:
@@ -127,7 +131,7 @@ class _Rewriter(ast.NodeTransformer):
         return self._call("attribute", node, node.value, ast.copy_location(ast.Constant(node.attr), node))
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        use = _find_argument(node)
+        use = _find_argument(node, self._modules)
         argument = _listed_name(node.args[0]) if len(node.args) == 1 else ""
         is_length = getattr(node.func, "id", "") == "len" and argument in ("filter()", "map()", "zip()")
         of_list = getattr(node.func, "attr", "") in _LIST_METHODS
@@ -231,8 +235,8 @@ def bound_names(tree: ast.Module) -> set[str]:
     return names
 
 
-def _find_argument(node: ast.Call) -> Use | None:
-    """Return the argument of a call that its function may have lost."""
+def _find_argument(node: ast.Call, modules: set[str]) -> Use | None:
+    """Return the argument of a call that its function may have lost. `modules` are the names of imported modules."""
     name = getattr(node.func, "attr", getattr(node.func, "id", ""))
     for keyword in node.keywords:
         if keyword.arg and name in ARGUMENTS.get(keyword.arg, {}):
@@ -241,7 +245,7 @@ def _find_argument(node: ast.Call) -> Use | None:
                 return Use(node.lineno, "argument", f"{name}({keyword.arg}=)")
     number = {"sort": 1, "sorted": 2}.get(name)
     if number == len(node.args) and not any(isinstance(one, ast.Starred) for one in node.args):
-        is_method = isinstance(node.func, ast.Attribute)
+        is_method = isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") not in modules
         if is_method == (name == "sort") and isinstance(node.args[-1], (ast.Attribute, ast.Lambda, ast.Name)):
             return Use(node.lineno, "argument", f"{name}(cmp)")
     modes = [*node.args[1:2], *[keyword.value for keyword in node.keywords if keyword.arg == "mode"]]

@@ -10,7 +10,7 @@ from types import FrameType
 
 from ..startup.sitecustomize import calling_frame
 
-_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  # tf1
 # Forked processes share this memory, so that a name is logged once for all of them.
 _SAID = mmap.mmap(-1, 1 << 16)
 
@@ -34,11 +34,10 @@ def say(name: str, text: str, place: str) -> None:
 
 
 def caller() -> FrameType | None:
-    """Return the innermost frame outside this package and the import system."""
+    """Return the innermost frame outside `tf1` and the import system."""
     frame = calling_frame()
     while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith((_FOLDER, "<frozen importlib")) and not file.endswith("sitecustomize.py"):
+        if not frame.f_code.co_filename.startswith((_FOLDER, "<frozen importlib")):
             return frame
         frame = frame.f_back
     return None

@@ -81,6 +81,11 @@ def nanstd(x: Any, axis: Any = 0, bias: bool = False) -> Any:
     return np.nanstd(x, axis, ddof=0 if bias else 1)
 
 
+def complete_eigen(module: ModuleType) -> None:
+    """Let the module `scipy.sparse.linalg.eigen`, which was a package, have submodules."""
+    vars(module).setdefault("__path__", [])
+
+
 def complete_interpolate(module: ModuleType) -> None:
     """Replace the class `interp2d`, which raises an error from SciPy 1.14 on."""
     import scipy

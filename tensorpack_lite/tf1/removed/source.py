@@ -23,6 +23,7 @@ from .table import BUILTINS, WORDS
 
 _ONLY_TREE = 0x400  # ast.PyCF_ONLY_AST; most processes do not need the module `ast`
 _SUSPECT = re.compile(rb"\b(?:%s)\b|U[\"']" % b"|".join(word.encode("ascii") for word in (*WORDS, *BUILTINS)))
+_IMPORTS = re.compile(rb"^[ \t]*(?:from|import)[ \t]+(.+)", re.MULTILINE)
 _plain_get_code = SourceFileLoader.get_code
 
 
@@ -56,9 +57,24 @@ def own_code(path: str, is_script: bool) -> CodeType | None:
         return None
     except SyntaxError:
         return _translated_code(source, path, is_script)
-    if not _SUSPECT.search(source):
+    is_changed = not is_script and _make_relative(tree, source, path)
+    if not is_changed and not _SUSPECT.search(source):
         return None
-    return resolve(".rewrite.changed_code")(tree, source, path, is_script)
+    code = resolve(".rewrite.changed_code")(tree, source, path, is_script)
+    return compile(tree, path, "exec", dont_inherit=True) if code is None and is_changed else code
+
+
+def _make_relative(tree: Any, source: bytes, path: str) -> bool:
+    """Change imports of a module's neighbors into relative ones. Return whether there are any."""
+    neighbors = {name.partition(".")[0] for name in os.listdir(os.path.dirname(path) or ".")}
+    names = re.findall(rb"\w+", b" ".join(_IMPORTS.findall(source)))
+    if "__init__" not in neighbors or neighbors.isdisjoint(map(os.fsdecode, names)):
+        return False
+    found = resolve(".relative_imports.make_relative")(tree, path)
+    for line, name in found:
+        text = f"the import of {name} is relative to its package, as in Python 2."
+        say(f"relative {path} {name}", text, f"{short_path(path)}:{line}")
+    return bool(found)
 
 
 def _translated_code(source: bytes, path: str, is_script: bool) -> CodeType | None:

@@ -25,6 +25,12 @@ _ABSTRACT = """Awaitable ByteString Callable Container Coroutine Generator Hasha
 _WINDOWS = """barthann bartlett blackman blackmanharris bohman boxcar chebwin cosine exponential flattop gaussian
     general_gaussian hamming hann kaiser nuttall parzen triang tukey"""
 
+
+def _tensorflow(modules: str, names: str) -> dict[str, dict[str, str]]:
+    """Return, for modules of `tensorflow.python`, the addresses of names that the public interface of TensorFlow 1 has."""
+    return {f"tensorflow.python.{module}": _same("tensorflow.compat.v1", names) for module in modules.split()}
+
+
 # Names for everyone. Installed packages that are as old as the script use these names, too.
 NAMES: Mapping[str, Mapping[str, str]] = {
     # Python
@@ -93,6 +99,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         ),
     },
     "scipy.signal": _same("scipy.signal.windows", _WINDOWS),
+    "scipy.sparse.linalg.eigen": _table("arpack=scipy.sparse.linalg"),
     "scipy.special": _table("sph_harm=.scipy_names.sph_harm"),
     "scipy.stats": _same(
         ".scipy_names", "binom_test itemfreq median_absolute_deviation nanmean nanmedian nanstd"
@@ -115,7 +122,37 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "skimage.morphology": _same("skimage.segmentation", "watershed"),
     "skimage.util": _table("pad=numpy.pad montage2d=.skimage_names.montage2d"),
     "cv2": _table("cv=cv2.cv SIFT=cv2.SIFT_create ORB=cv2.ORB_create"),
+    # private modules of TensorFlow
+    **_tensorflow("framework.common_shapes", "rank"),
+    **_tensorflow(
+        "framework.ops",
+        """IndexedSlices Tensor convert_to_tensor_or_indexed_slices disable_tensor_equality enable_tensor_equality
+        register_tensor_conversion_function""",
+    ),
+    **_tensorflow("ops.array_ops", "stack unstack"),
+    **_tensorflow("ops.control_flow_ops", "Assert case cond switch_case while_loop"),
+    **_tensorflow("ops.random_ops", "random_crop"),
+    **_tensorflow("ops.standard_ops", "is_variable_initialized random_crop stack unstack"),
+    "tensorflow.python.data.ops.dataset_ops": _same("tensorflow.compat.v1.data", "Options"),
+    "tensorflow.python.ops.nn": _same(
+        "tensorflow.compat.v1.nn",
+        "bidirectional_dynamic_rnn dynamic_rnn raw_rnn static_rnn static_state_saving_rnn",
+    ),
+    "tensorflow.python.ops.variable_scope": {
+        **_same(
+            "tensorflow.compat.v1",
+            "disable_resource_variables enable_resource_variables resource_variables_enabled",
+        ),
+        "variable": "tensorflow.compat.v1.Variable",
+    },
+    "tensorflow.python.ops.variables": {
+        **dict.fromkeys(("RefVariable", "VariableV1"), "tensorflow.compat.v1.Variable"),
+        **_same("tensorflow.compat.v1", "is_variable_initialized"),
+    },
+    "tensorflow.python.pywrap_tensorflow": _same("tensorflow.compat.v1.train", "NewCheckpointReader"),
+    "tensorflow.python.util.nest": _table("is_sequence=tensorflow.nest.is_nested"),
     # others
+    "librosa.filters": _same(".librosa_names", "dct"),
     "pyarrow": _same(".pyarrow_names", "deserialize serialize"),
     "sklearn.datasets": _table("samples_generator=sklearn.datasets"),
     "sklearn.externals": _table("joblib=joblib six=six"),
@@ -142,6 +179,9 @@ MODULES: Mapping[str, str] = {
     "scipy.ndimage.interpolation": "scipy.ndimage",
     "scipy.ndimage.measurements": "scipy.ndimage",
     "scipy.ndimage.morphology": "scipy.ndimage",
+    "scipy.sparse.linalg.eigen": "scipy.sparse.linalg",
+    "scipy.sparse.linalg.eigen.arpack": "scipy.sparse.linalg",
+    "scipy.sparse.linalg.eigen.arpack.arpack": "scipy.sparse.linalg",
     "skimage.external.tifffile": "tifffile",
     "skimage.filter": "skimage.filters",
     "sklearn.cross_validation": "sklearn.model_selection",
@@ -151,6 +191,10 @@ MODULES: Mapping[str, str] = {
     "sklearn.externals.six": "six",
     "sklearn.grid_search": "sklearn.model_selection",
     "sklearn.utils.linear_assignment_": "",
+    "tensorflow.python.ops.seq2seq": "tensorpack_lite.tf1.contrib.legacy_seq2seq",
+    "tensorflow.python.training.training_ops": "tensorflow.python.ops.gen_training_ops",
+    "tf_keras.legacy_tf_layers": "tf_keras.src.legacy_tf_layers",
+    "tf_keras.legacy_tf_layers.normalization": "tf_keras.src.legacy_tf_layers.normalization",
     "xml.etree.cElementTree": "xml.etree.ElementTree",
 }
 
@@ -161,6 +205,7 @@ PATCHES: Mapping[str, str] = {
     "numpy": ".numpy_names.complete",
     "random": ".python_patches.complete_random",
     "scipy.interpolate": ".scipy_names.complete_interpolate",
+    "scipy.sparse.linalg.eigen": ".scipy_names.complete_eigen",
     "tensorflow_core.contrib": "tensorpack_lite.tf1.view.explain_contrib",
     "tensorpack_lite": "tensorpack_lite.tf1.old_tensorpack.complete.complete",
     "threading": ".python_patches.complete_threading",

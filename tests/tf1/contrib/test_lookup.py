@@ -65,9 +65,9 @@ class TestMissingNames:
     def test_a_known_replacement(self):
         """A well-known name has its replacement in the error."""
         with pytest.raises(
-            AttributeError, match=r"tf.contrib.training.bucket does not exist in TensorFlow 2"
+            AttributeError, match=r"tf.contrib.training.resample_at_rate does not exist in TensorFlow 2"
         ):
-            contrib.training.bucket  # noqa: B018
+            contrib.training.resample_at_rate  # noqa: B018
 
     def test_similar_names(self):
         """Otherwise the error lists similar names that exist."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tf1.command import run_quickly
 
 from tensorpack_lite.compat import TF_VERSION, tensorflow
 from tensorpack_lite.compat import tfv1 as tf
@@ -190,3 +191,51 @@ def test_no_influence_of_padding(sess):
     gradients = tf.gradients(results, tf.trainable_variables())
     sess.run(tf.global_variables_initializer())
     assert all(np.isfinite(value).all() for value in sess.run([*results, *gradients]))
+
+
+class TestBuckets:
+    def test_batches(self):
+        """A batch has elements of one bucket; elements whose `keep_input` is false are dropped."""
+        with tf.Graph().as_default(), tf.Session() as session:
+            number = tf.train.range_input_producer(12, num_epochs=1, shuffle=False).dequeue()
+            index, batch = contrib.training.bucket(
+                [number], number % 3, 2, 3, shapes=[[]], keep_input=number < 9
+            )
+            session.run(tf.local_variables_initializer())
+            coordinator = tf.train.Coordinator()
+            threads = tf.train.start_queue_runners(session, coordinator)
+            found = {int(i): values.tolist() for i, values in (session.run([index, batch]) for _ in range(3))}
+            coordinator.request_stop()
+            coordinator.join(threads, ignore_live_threads=True)
+        assert batch.shape.as_list() == [2]
+        assert found == {0: [0, 3], 1: [1, 4], 2: [2, 5]}
+
+    def test_malformed(self):
+        """Boundaries that are not in increasing order, and too few batch sizes, are ValueErrors."""
+        with tf.Graph().as_default():
+            for size, boundaries in ((2, [5, 3]), ([2, 2], [3, 5])):
+                with pytest.raises(ValueError, match="boundaries|buckets|length"):
+                    contrib.training.bucket_by_sequence_length(3, [tf.zeros([3])], size, boundaries)
+
+
+@OURS
+@pytest.mark.slow
+def test_tensorflow_probability(write, tmp_path):
+    """Distributions that TensorFlow does not have come from tensorflow_probability, if it is installed."""
+    place = "site-packages/tensorflow_probability"
+    write(f"{place}/__init__.py", "")
+    write(f"{place}/python/__init__.py", "")
+    write(f"{place}/python/bijectors.py", "Exp = 2\n")
+    write(f"{place}/python/distributions.py", "Logistic = 1\n")
+    write(
+        "train.py",
+        """
+        import sys
+        sys.path.insert(0, "site-packages")
+        import tensorflow as tf
+        from tensorflow.contrib.distributions import Logistic, bijectors
+        print(Logistic, bijectors.Exp, tf.contrib.distributions.Normal.__name__)
+        """,
+    )
+    result = run_quickly("train.py", cwd=tmp_path)
+    assert result.stdout == "1 2 Normal\n", result.stderr

@@ -109,7 +109,8 @@ def test_yaml(output, write):
 
 
 def test_librosa(output, write):
-    """Functions with keyword-only arguments take them by position, in the order of the signature."""
+    """Functions with keyword-only arguments take them by position, in the order of the signature; `dct` is a matrix."""
+    basis = [[0.5, 0.5, 0.5, 0.5], [0.653, 0.271, -0.271, -0.653]]
     write("site-packages/librosa/__init__.py", "from . import filters\n")
     write(
         "site-packages/librosa/filters.py",
@@ -121,11 +122,13 @@ def test_librosa(output, write):
         sys.path.insert(0, "site-packages")
         import librosa
         print(librosa.filters.mel(16000, 512), librosa.filters.mel(16000, 512, n_mels=40), librosa.filters.mel(sr=1, n_fft=2))
+        print(librosa.filters.dct(2, 4).round(3).tolist())
         """
     )
-    assert lines == ["(16000, 512, 128) (16000, 512, 40) (1, 2, 128)"]
+    assert lines == ["(16000, 512, 128) (16000, 512, 40) (1, 2, 128)", str(basis)]
     assert log == [
-        "train.py:5: positional arguments of librosa.filters.mel, which were removed, are sr, n_fft."
+        "train.py:5: positional arguments of librosa.filters.mel, which were removed, are sr, n_fft.",
+        "train.py:6: librosa.filters.dct, which was removed, is provided by tensorpack_lite.",
     ]
 
 

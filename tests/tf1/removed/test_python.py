@@ -296,3 +296,28 @@ class TestPython3Syntax:
         del sys.modules["some_module"]
         with pytest.raises(ImportError, match="No module named 'nothing_here'"):
             imp.find_module("nothing_here", [str(tmp_path)])
+
+
+class TestRelativeImports:
+    def test_modules_beside(self, write, tmp_path):
+        """A package finds its own modules without a dot; a module that Python finds elsewhere is not replaced."""
+        write("pack/__init__.py", "from parts import *\nimport inner.deep as deep, json, parts as same\n")
+        write(
+            "pack/parts.py",
+            "import random, inner.deep\ndef number():\n    return inner.deep.NUMBER, random.random\n",
+        )
+        write("pack/inner/__init__.py", "")
+        write("pack/inner/deep.py", "NUMBER = 3\n")
+        write("pack/random.py", "")
+        write("train.py", "import pack\nprint(pack.number()[0], pack.deep.NUMBER, pack.same is pack.parts)\n")
+        result = run_quickly("train.py", cwd=tmp_path)
+        assert result.stdout.splitlines() == ["3 3 True"], result.stderr
+        assert "pack/__init__.py:1: the import of parts is relative to its package" in result.stderr
+        assert "random is relative" not in result.stderr
+
+    def test_missing_module(self, write, tmp_path):
+        """A module that is nowhere is the error of Python."""
+        write("pack/__init__.py", "from nowhere import *\n")
+        write("train.py", "import pack\n")
+        result = run_quickly("train.py", cwd=tmp_path)
+        assert "ModuleNotFoundError: No module named 'nowhere'" in result.stderr

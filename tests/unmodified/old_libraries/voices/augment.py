@@ -1,0 +1,2 @@
+from settings import base
+SCALE = base.SCALE
