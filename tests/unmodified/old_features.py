@@ -52,6 +52,24 @@ def arithmetic():
 
 
 @feature
+def orders_of_arguments():
+    x = tf.constant(np.random.RandomState(0).rand(5, 2, 4), tf.float32)
+    labels = tf.SparseTensor([[0, 0], [1, 0]], [1, 2], [2, 1])
+    lengths = tf.constant([5, 5])
+    old = tf.nn.ctc_loss(x, labels, lengths)
+    new = tf.nn.ctc_loss(labels, x, lengths)
+    joined = tf.concat(concat_dim=0, values=[x, x])
+    first, second = tf.split(split_dim=0, num_split=2, value=joined)
+    sampled = tf.nn.nce_loss(tf.ones([4, 3]), tf.zeros([4]), tf.ones([2, 3]), tf.constant([[0], [1]]), 2, 4)
+    parts = tf.split(tf.concat([x, x], 2), 2, 2)
+    values = run(old, new, first, second, parts[0], sampled)
+    np.testing.assert_allclose(values[0], values[1])
+    np.testing.assert_allclose(values[2], values[3])
+    np.testing.assert_allclose(values[2], values[4])
+    assert values[5].shape == (2,)
+
+
+@feature
 def stacks():
     packed = tf.pack([tf.constant([1, 2]), tf.constant([3, 4])])
     first, second = tf.unpack(packed)
