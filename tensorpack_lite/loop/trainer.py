@@ -203,7 +203,7 @@ def find_step_ops(trainer: LoopTrainer) -> list[tf.Operation | tf.Tensor]:
     """
     if trainer.step_ops:
         return list(trainer.step_ops)
-    return elements_in(vars(trainer)) if trainer.train_op is None else [trainer.train_op]
+    return elements_in(vars(trainer) if trainer.train_op is None else {"train_op": trainer.train_op})
 
 
 class LoopMonitors(ABC):
