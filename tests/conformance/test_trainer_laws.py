@@ -12,6 +12,8 @@ from tensorpack_lite import train
 from tensorpack_lite.callbacks import ModelSaver
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.trainer import find_step_ops
+from tensorpack_lite.tfutils.dependency import elements_in
 from tensorpack_lite.tfutils.sessinit import JustCurrentSession, SmartInit
 from tensorpack_lite.tfutils.varmanip import load_checkpoint_vars
 from tensorpack_lite.train import Trainer
@@ -61,6 +63,28 @@ def test_counts(row):
     """After two epochs of three steps, `global_step` is 6 and `epoch_num` is 2."""
     trainer = run(row)
     assert (6, 2) == (trainer.global_step, trainer.epoch_num)
+
+
+def test_what_a_step_runs_is_declared(row):
+    """Everything that `run_step` fetches is among the operations that exact resume, signals and lint examine."""
+
+    class Fetches(Callback):
+        def _before_train(self):
+            self.names, run = set(), self.trainer.hooked_sess.run
+
+            def record(fetches, *args, **kwargs):
+                self.names.update(one.name for one in elements_in({"fetches": fetches}))
+                return run(fetches, *args, **kwargs)
+
+            self.trainer.hooked_sess.run = record
+
+        def _after_train(self):
+            self.declared = {one.name for one in find_step_ops(self.trainer)}
+
+    fetches = Fetches()
+    run(row, fetches)
+    undeclared = fetches.names - fetches.declared
+    assert not undeclared, f"Set self.step_ops in {row.name}: its run_step runs {undeclared} beside train_op."
 
 
 @pytest.mark.slow
