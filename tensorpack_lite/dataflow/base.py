@@ -77,11 +77,7 @@ def _warn_about_size(stage: Any, above: object) -> None:
         )
 
 
-_OBSERVERS = (
-    _warn_about_size,
-    Checkpointable._record,
-    Metered._measure,
-)  # of each stage, from its `reset_state` on
+_OBSERVERS = _warn_about_size, Checkpointable._record, Metered._measure  # of each `reset_state`
 
 
 class DataFlow(Checkpointable, Metered, ABC):

@@ -61,7 +61,8 @@ def test_every_public_dataflow_has_a_row():
         and issubclass(getattr(dataflow, name), dataflow.DataFlow)
         and not inspect.isabstract(getattr(dataflow, name))
     }
-    assert set() == public - {row.name for row in ROWS}
+    missing = public - {row.name for row in ROWS}
+    assert not missing, f"Add rows for {missing} to ROWS in tests/conformance/dataflow_rows.py."
 
 
 def test_every_data_set_has_a_row():

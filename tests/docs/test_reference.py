@@ -74,7 +74,9 @@ def test_the_reference_lists_the_public_names(public):
         for (module, name), thing in public["names"].items()
         if tool.kind(thing) == "function" or (tool.kind(thing) == "class" and thing.__module__ == module)
     }
-    assert (set(), set()) == (wanted - listed(), listed() - wanted)
+    where = "in docs/reference/PACKAGE.md, below the heading of its module"
+    assert not wanted - listed(), f"Add {wanted - listed()} to `:members:` {where}."
+    assert not listed() - wanted, f"Remove {listed() - wanted} {where}."
 
 
 @pytest.mark.slow

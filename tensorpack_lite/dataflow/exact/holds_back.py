@@ -21,18 +21,22 @@ class HoldsBack(ProxyDataFlow):
     Write it without resume first: as a ProxyDataFlow whose `__iter__` reads `self.ds`. Exact resume replays it, if it holds
     nothing between passes. If it does, or if a replay takes too long, derive from this class and turn `__iter__` into `advance`:
 
-    - `source` takes the place of `self.ds`. It yields pairs of a number and a datapoint.
-    - All pairs that are held are in `held`, before each `yield` and before the next pair is read. Change it in place.
+    - `source` takes the place of `self.ds`. It yields pairs of a number and a datapoint. Do not compare the numbers: all are 0 if
+      the position is not recorded.
+    - All pairs that are held are in `held`, before each `yield` and before the next pair is read. Change it in place; a resume
+      restores its order, too.
     - Everything else that lasts from one datapoint to the next is an attribute whose value is a JSON value, and whose name
-      is in `state_attributes`. Local variables and the place in a loop are lost: when training resumes, `advance` is called
-      again, and reads the next pair.
+      is in `state_attributes`. Set it in `reset_state`, or where `num_done` is 0 if it belongs to the pass.
+    - Local variables and the place in a loop are lost: `advance` is called again when training resumes, and for the next pass if one
+      is left early. So it begins with what is due: what it would have yielded from `held` before it read the next pair.
 
     Only the numbers are saved. When training resumes, the datapoints are read again, and put back into `held`. Draw random
     numbers from `self.rng` of an RNGDataFlow or from a generator of `get_rng`, as in every stage.
 
     Args:
         ds: the DataFlow to read.
-        capacity: the usual number of held datapoints. Those that are held ten times longer are saved themselves, up to 32 MB.
+        capacity: the usual number of held datapoints. One that was read more than ten times as many datapoints ago is saved itself, up to
+            32 MB, if it is a list, tuple or dict of arrays, numbers and text; otherwise more is read again.
         is_endless: whether `source` repeats `ds` without end. Otherwise it yields one pass.
 
     Raises:
@@ -100,7 +104,8 @@ class HoldsBack(ProxyDataFlow):
         self.repeated = RepeatedData(self._passes, -1) if self._is_endless else None
 
     def _read(self, num_done: int) -> Iterator[Numbered]:
-        pairs = iter(self._passes) if self.repeated is None else self.repeated.iter_from(num_done)
+        # `chain` begins the pass at the first datapoint, as the numbered source does
+        pairs = itertools.chain(self._passes) if self.repeated is None else self.repeated.iter_from(num_done)
         return zip(itertools.repeat(0), pairs) if self._numbered is None else pairs
 
     # The position ----------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from operator import itemgetter
-from typing import Callable, Deque, Dict, Iterable, Iterator, List, NamedTuple, Tuple
+from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, NamedTuple, Tuple
 
 import numpy as np
 
@@ -105,6 +105,7 @@ class NumberedSource(ProxyDataFlow):
                 for number, one in held
                 if number <= snapshot.number
             },
+            "tuples": [n for n, one in held if n <= snapshot.number and type(one) is tuple],
         }
 
     def source_state(self) -> State:
@@ -120,7 +121,11 @@ class NumberedSource(ProxyDataFlow):
         """Drop the snapshots before the newest one from which all held datapoints can be replayed."""
         held = self._sorted()
         num_saved = num_bytes = 0
-        while num_saved < len(held) and held[num_saved][0] < self.number - self._long:
+        while (
+            num_saved < len(held)
+            and held[num_saved][0] < self.number - self._long
+            and _is_plain(held[num_saved][1])
+        ):
             num_bytes += _num_bytes(held[num_saved][1])
             if num_bytes > _MAX_SAVED_BYTES:
                 break
@@ -148,6 +153,7 @@ class NumberedSource(ProxyDataFlow):
         """
         listed = set(saved["held"])
         held = {int(number): MsgpackSerializer.loads(bytes(one)) for number, one in saved["saved"].items()}
+        held.update((number, tuple(held[number])) for number in saved.get("tuples", ()))
         held.update((number, one) for number, one in self.read_up_to(saved) if number in listed)
         return dict(sorted(held.items()))
 
@@ -185,6 +191,26 @@ class NumberedSource(ProxyDataFlow):
         )
 
 
-def _num_bytes(datapoint: Datapoint) -> int:
-    values = datapoint.values() if isinstance(datapoint, dict) else datapoint
-    return sum(np.asarray(value).nbytes for value in values)
+def _is_plain(datapoint: Datapoint) -> bool:
+    """Return whether a datapoint is equal, and of the same types, after it was saved in a checkpoint."""
+    if type(datapoint) is dict:
+        return all(type(key) in (str, int) for key in datapoint) and all(
+            map(_is_plain_value, datapoint.values())
+        )
+    return type(datapoint) in (list, tuple) and all(map(_is_plain_value, datapoint))
+
+
+def _is_plain_value(value: Any) -> bool:
+    if type(value) is list:
+        return all(map(_is_plain_value, value))
+    if type(value) is np.ndarray or isinstance(value, np.generic):
+        return not value.dtype.hasobject and value.dtype.names is None
+    if type(value) is int:
+        return -(2**63) <= value < 2**63
+    return value is None or type(value) in (bool, float, complex, str, bytes)
+
+
+def _num_bytes(value: Any) -> int:
+    if isinstance(value, (dict, list, tuple)):
+        return sum(map(_num_bytes, value.values() if isinstance(value, dict) else value))
+    return len(value) if isinstance(value, (str, bytes)) else getattr(value, "nbytes", 8)
