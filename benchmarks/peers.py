@@ -379,7 +379,7 @@ def main(argv=None):
     for work, batch, input in itertools.product(args.works, args.batches, args.input):
         case = Case(work, batch, input, args.precision, args.xla, args.tf32, args.pixels, args.threads)
         found = results[str(case)] = compare({name: (name, case) for name in peers}, args.rounds, args.blocks)
-        cells = ["{:.2f} ({:.2f} to {:.2f})".format(*found[name]["ratio"]) for name in peers[1:]]
+        cells = ["{:.2f} ({:.2f}-{:.2f})".format(*found[name]["ratio"]) for name in peers[1:]]
         print(f"| {case} | {found['ours']['us']:,.0f} | {' | '.join(cells)} |", flush=True)
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:
