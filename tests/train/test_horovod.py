@@ -79,8 +79,8 @@ class TestConstructing:
         """Without a launcher it is rank 0 of one, and trains as SimpleTrainer does."""
         hvd = use()
         trainer = HorovodTrainer()
-        assert (0, 1, 0, 1, True, None) == (
-            trainer.rank, trainer.size, trainer.local_rank, trainer.local_size, trainer.is_chief, trainer.ranks,
+        assert (0, 1, 0, 1, True, 1) == (
+            trainer.rank, trainer.size, trainer.local_rank, trainer.local_size, trainer.is_chief, trainer.ranks.size,
         )  # fmt: skip
         assert (hvd, 0, 0, True) == (
             trainer.hvd,
