@@ -284,7 +284,7 @@ class TestTensorpack:
         result = run("train.py", cwd=tmp_path)
         assert result.returncode == 1
         assert re.search(r"ModuleNotFoundError: .*tensorpack\.nothing", result.stderr)
-        assert "old_names.py" not in result.stderr
+        assert "old_tensorpack" not in result.stderr
 
 
 @pytest.mark.slow
