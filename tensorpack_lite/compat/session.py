@@ -16,13 +16,15 @@ from tensorflow.core.protobuf.config_pb2 import CallableOptions
 
 from . import tfv1 as tf
 
+_run_step = tf.Session._Callable.__call__
+
 
 class Session(tf.Session):
     """A `tf.Session` whose runs raise RuntimeError in a fork. Its arguments are those of `tf.Session`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        _process_of_sessions()
+        _owner_of_sessions()
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Run as `tf.Session.run` does."""
@@ -44,7 +46,7 @@ class Session(tf.Session):
 class PreparedStep(tf.Session._Callable):
     """
     A step of a session as a function of the values of its feeds; TensorFlow's `_Callable`, which hangs in a fork and fails when
-    Python exits. In a fork, calling it raises RuntimeError. Elsewhere the call is TensorFlow's own and costs nothing more.
+    Python exits. In a fork, calling it raises RuntimeError.
 
     Why private: see `private.make_callable`. Tried on 1.15, 2.15, 2.21.
 
@@ -56,8 +58,15 @@ class PreparedStep(tf.Session._Callable):
     def __init__(self, session: tf.Session, options: CallableOptions) -> None:
         self._handle = None  # for __del__, if the next line raises
         require_own_process("Session")
+        self._owner = _owner_of_sessions()
         session._extend_graph()  # with operations that were created since the last run
         super().__init__(session, options)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the step as TensorFlow does."""
+        if self._owner.is_fork:  # asking for the process in each step would take 2 of 20 us
+            require_own_process("Session.run")
+        return _run_step(self, *args, **kwargs)
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # At the end of Python, the functions that the base class calls may be gone, and the memory is freed anyway.
@@ -75,7 +84,7 @@ def require_own_process(who: str) -> None:
     Raises:
         RuntimeError: this process was forked from one that has had a session.
     """
-    owner, process = _process_of_sessions(), os.getpid()
+    owner, process = _owner_of_sessions().process, os.getpid()
     if process != owner:
         raise RuntimeError(
             f"{who}: process {process} was forked from process {owner}, which has had a session. TensorFlow's threads do not "
@@ -85,13 +94,24 @@ def require_own_process(who: str) -> None:
         )
 
 
+class _Owner:
+    """
+    The process that had the first session.
+
+    Attributes:
+        process: its number.
+        is_fork: whether this process is a fork of it.
+    """
+
+    def __init__(self) -> None:
+        self.process, self.is_fork = os.getpid(), False
+        os.register_at_fork(after_in_child=self._note_fork)
+
+    def _note_fork(self) -> None:
+        self.is_fork = True
+
+
 @lru_cache(maxsize=None)
-def _process_of_sessions() -> int:
-    """Return the process that had the first session: the one that has called this first. Forks inherit the answer."""
-    os.register_at_fork(after_in_child=_refuse_steps)
-    return os.getpid()
-
-
-def _refuse_steps() -> None:
-    """Let all steps that were prepared before the fork raise an error in this process. A check in each step takes 2 us."""
-    PreparedStep.__call__ = lambda *args, **kwargs: require_own_process("Session.run")  # type: ignore[method-assign]
+def _owner_of_sessions() -> _Owner:
+    """Return the process that has called this first. Forks inherit the answer."""
+    return _Owner()

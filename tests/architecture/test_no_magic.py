@@ -39,11 +39,6 @@ ALLOWED = {
         "layer.__signature__",
     ): "the decorator adds an argument, the name; `help` and editors show this signature of its own function",
     (
-        "compat/session.py",
-        "foreign attribute",
-        "PreparedStep.__call__",
-    ): "after a fork, all prepared steps raise an error in the child; a check in each step would take 2 of 20 us",
-    (
         "utils/logger.py",
         "input",
         "input",
