@@ -39,7 +39,6 @@ class Alone:
     """A `RankConnection` without other ranks."""
 
     rank, size = 0, 1
-    has_data = True
     channel = AloneChannel()
 
     def reporting(self, trainer: object, place: str) -> ContextManager[None]:
@@ -47,6 +46,9 @@ class Alone:
         return nullcontext()
 
     def compare(self, values: Mapping[str, object]) -> None:
+        """Do nothing."""
+
+    def end_data(self) -> None:
         """Do nothing."""
 
     def explain(self, error: BaseException) -> None:

@@ -55,8 +55,6 @@ class RankConnection:
 
     Attributes:
         channel: the `RankChannel`.
-        has_data: whether the data of this rank has not ended. After its end, the other ranks may wait for
-            this one in a step until their own data ends.
 
     Raises:
         RankError: the ranks did not connect.
@@ -73,7 +71,7 @@ class RankConnection:
         other_ports: Sequence[int] = (),
     ) -> None:
         self.rank, self.size = rank, size
-        self.has_data = True
+        self._has_data = True
         self._place = "building the graph"
         self._waits_in: str | None = None
         self._trainer: Trainer | None = None
@@ -124,6 +122,10 @@ class RankConnection:
             yield
         finally:
             self._waits_in = None
+
+    def end_data(self) -> None:
+        """Tell that the data of this rank has ended. The other ranks may wait for it in a step until their own data ends."""
+        self._has_data = False
 
     def explain(self, error: BaseException) -> None:
         """
@@ -226,7 +228,7 @@ class RankConnection:
             is_excused = place in ("setting up callbacks", "initializing the session")
         if is_excused and self.rank == 0:
             kind = "excused"
-        return {"kind": kind, "step": self._step, "where": place, "has_data": self.has_data, **self._machine}
+        return {"kind": kind, "step": self._step, "where": place, "has_data": self._has_data, **self._machine}
 
 
 class RankCallback(Callback):

@@ -278,7 +278,7 @@ class RankTrainer(SingleCostTrainer):
             try:
                 super().run_step()
             except (tf.errors.OutOfRangeError, StopIteration):
-                self.ranks.has_data = False
+                self.ranks.end_data()
                 raise
 
     def _broadcast(self) -> None:

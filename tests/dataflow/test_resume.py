@@ -668,3 +668,34 @@ def test_recording_does_not_change_a_stage_that_yields_before_it_reads():
         ]
 
     assert read(False) == read(True)
+
+
+def test_the_number_of_snapshots_is_bounded(monkeypatch):
+    """A datapoint that is held for ever and cannot be saved does not keep a snapshot for each second; passes left meanwhile count."""
+    monkeypatch.setattr(numbered_source, "_MAX_SNAPSHOTS", 8)
+
+    class HoldsForever(HoldsBack):
+        def __init__(self, ds):
+            super().__init__(ds, capacity=1)
+
+        def advance(self, held, source, num_done):
+            for pair in source:
+                if held:
+                    yield pair[1]
+                else:
+                    held.append(pair)
+
+    def make():
+        return HoldsForever(DataFromList([[(k, 0)] for k in range(9)], shuffle=True))
+
+    fix_rng_seed(3)
+    flow = restored(make, None)
+    for num in (3, 5, 2, 7, 4, 9, 8):  # passes that are left early
+        datapoints = iter(flow)
+        for _ in range(num):
+            next(datapoints, None)
+        del datapoints
+    assert len(flow._numbered._snapshots) <= 8
+    state = through_json(flow.get_state())
+    resumed = restored(make, state)
+    assert [list(flow), list(flow)] == [list(resumed), list(resumed)]

@@ -101,6 +101,9 @@ class AgreeingRanks:
     def report_end_of_script(self):
         """Do nothing: no other rank needs the report."""
 
+    def end_data(self):
+        """Do nothing."""
+
     def reporting(self, trainer, place):
         return ExitStack()
 

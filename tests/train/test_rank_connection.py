@@ -137,7 +137,7 @@ class TestStatus:
     def test_the_end_of_its_data(self, watch):
         """The status says whether the data has ended."""
         assert watch._where()["has_data"]
-        watch.has_data = False
+        watch.end_data()
         assert not watch._where()["has_data"]
 
     def test_during_a_broadcast(self, watch):

@@ -23,6 +23,7 @@ from .stage_position import State
 _SNAPSHOT_SECONDS = 1.0  # a snapshot takes up to a few milliseconds
 _LONG = 10  # times the capacity of the stage
 _MAX_SAVED_BYTES = 32 << 20
+_MAX_SNAPSHOTS = 1000  # of which each has some kilobytes
 
 Numbered = Tuple[int, Datapoint]
 
@@ -116,6 +117,8 @@ class NumberedSource(ProxyDataFlow):
         self._snapshots.append(_Snapshot(self.number, self._pass is not None, self.ds.get_state(), []))
         self._taken_at = time.monotonic()
         self._drop_snapshots()
+        if len(self._snapshots) > _MAX_SNAPSHOTS:
+            self._thin_out()
 
     def _drop_snapshots(self) -> None:
         """Drop the snapshots before the newest one from which all held datapoints can be replayed."""
@@ -133,6 +136,16 @@ class NumberedSource(ProxyDataFlow):
         oldest = held[num_saved][0] if num_saved < len(held) else self.number + 1
         while len(self._snapshots) > 1 and self._snapshots[1].number < oldest:
             self._snapshots.popleft()
+
+    def _thin_out(self) -> None:
+        """Drop every second snapshot, because a datapoint has been held for so long that there are many."""
+        kept: Deque[_Snapshot] = deque()
+        for index, snapshot in enumerate(self._snapshots):
+            if index % 2 == 0:
+                kept.append(snapshot)
+            else:
+                kept[-1].left.extend(snapshot.left)
+        self._snapshots = kept
 
     def _sorted(self) -> list[Numbered]:
         return sorted(self._held(), key=itemgetter(0))  # datapoints cannot be compared

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Sequence
 
 from ...compat import tfv1 as tf
@@ -78,6 +79,9 @@ def bucket(
     return index, results[0] if is_single else tf.nest.pack_sequence_as(tensors, results)
 
 
+_OPTIONS = list(inspect.signature(bucket).parameters)[4:]  # those after `num_buckets`
+
+
 def _flat_shapes(shapes: Any) -> list[tf.TensorShape]:
     """Return the shapes of a list or a dict, in the order of `tf.nest.flatten`."""
     ordered = [shapes[key] for key in sorted(shapes)] if isinstance(shapes, dict) else shapes
@@ -112,15 +116,8 @@ def bucket_by_sequence_length(
     tensors: Any,
     batch_size: Any,
     bucket_boundaries: Sequence[int],
-    num_threads: int = 1,
-    capacity: int = 32,
-    bucket_capacities: Sequence[int] | None = None,
-    shapes: Any = None,
-    dynamic_pad: bool = False,
-    allow_smaller_final_batch: bool = False,
-    keep_input: Any = True,
-    shared_name: str | None = None,
-    name: str | None = None,
+    *args: Any,
+    **kwargs: Any,
 ) -> tuple[tf.Tensor, Any]:
     """
     Batch sequences with others of similar length.
@@ -129,8 +126,7 @@ def bucket_by_sequence_length(
         input_length: the length of the sequence, an integer scalar.
         tensors: a list or a dict of tensors.
         bucket_boundaries: the smallest lengths of the buckets after the first one, in increasing order.
-        batch_size, num_threads, capacity, bucket_capacities, shapes, dynamic_pad, allow_smaller_final_batch, keep_input,
-            shared_name, name: see `bucket`.
+        batch_size, args, kwargs: see `bucket`; the arguments after `num_buckets`.
 
     Returns:
         The lengths of the sequences of a batch, and the batch in the structure of `tensors`.
@@ -145,19 +141,9 @@ def bucket_by_sequence_length(
         )
     length = tf.cast(input_length, tf.int32)
     which_bucket = tf.reduce_sum(tf.cast(length >= tf.constant(boundaries), tf.int32))
-    _, (lengths, batch) = bucket(
-        [length, tensors],
-        which_bucket,
-        batch_size,
-        len(boundaries) + 1,
-        num_threads,
-        capacity,
-        bucket_capacities,
-        None if shapes is None else [[], *_flat_shapes(shapes)],
-        dynamic_pad,
-        allow_smaller_final_batch,
-        keep_input,
-        shared_name,
-        name or "bucket_by_sequence_length",
-    )
+    options = dict(zip(_OPTIONS, args), **kwargs)
+    options["name"] = options.get("name") or "bucket_by_sequence_length"
+    if options.get("shapes") is not None:
+        options["shapes"] = [[], *_flat_shapes(options["shapes"])]
+    _, (lengths, batch) = bucket([length, tensors], which_bucket, batch_size, len(boundaries) + 1, **options)
     return lengths, batch
