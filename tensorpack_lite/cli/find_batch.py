@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..diagnostics.rehearsal.find_batch import find_batch
+from ..diagnostics.probe.find_batch import find_batch
 from .programs import find_program
 
 

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 
-from ..diagnostics.rehearsal.request import run_rehearsal
+from ..diagnostics.probe.request import run_probe
 from ..utils.optional import require_optional
 from .programs import find_program
 
@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     require_optional("matplotlib", "find-lr")
     output = os.path.abspath(args.output)
     names = {"param": args.variable, "lowest": args.lowest, "highest": args.highest, "num_steps": args.steps}
-    code = run_rehearsal("find-lr", program, {**names, "picture": output}, is_quiet=True)
+    code = run_probe("find-lr", program, {**names, "picture": output}, is_quiet=True)
     if code != 2:
         sys.stdout.write(f"The costs are drawn in {args.output}.\n")
     return code

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ..diagnostics.rehearsal.request import run_rehearsal
+from ..diagnostics.probe.request import run_probe
 from .programs import find_program
 
 
@@ -16,7 +16,7 @@ def run(args: argparse.Namespace) -> int:
     Returns:
         0 without remarks, 1 with remarks, 2 if the script has failed or does not train.
     """
-    code = run_rehearsal("lint", find_program(args))
+    code = run_probe("lint", find_program(args))
     if code == 0:
         sys.stdout.write("lint: no remarks.\n")
     return code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..diagnostics.rehearsal.rehearse import rehearse
+from ..diagnostics.probe.rehearse import rehearse
 from .programs import find_program
 
 

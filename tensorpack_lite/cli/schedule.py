@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from ..diagnostics.rehearsal.request import run_rehearsal
+from ..diagnostics.probe.request import run_probe
 from ..utils.optional import require_optional
 from .programs import find_program
 
@@ -21,4 +21,4 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None:
         require_optional("matplotlib", "schedule")
     output = None if args.output is None else os.path.abspath(args.output)
-    return run_rehearsal("schedule", program, {"epochs": args.epochs, "output": output}, is_quiet=True)
+    return run_probe("schedule", program, {"epochs": args.epochs, "output": output}, is_quiet=True)

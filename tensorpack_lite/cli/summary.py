@@ -9,7 +9,7 @@ import sys
 from tabulate import tabulate
 
 from ..diagnostics.model_summary.show import show_bytes
-from ..diagnostics.rehearsal.request import run_rehearsal
+from ..diagnostics.probe.request import run_probe
 from ..tfutils.checkpoint_reader import CheckpointReader
 from ..tfutils.varmanip import get_checkpoint_path, is_training_name
 from .programs import find_program
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     if program and not program[0].startswith("-m") and not program[0].endswith(".py"):
         sys.stdout.write(f"{_summarize(program[0])}\n")
         return 0
-    return run_rehearsal("summary", find_program(args), is_quiet=True)
+    return run_probe("summary", find_program(args), is_quiet=True)
 
 
 def _summarize(path: str) -> str:

@@ -11,8 +11,8 @@ from ..compat import private
 from ..compat import tfv1 as tf
 from ..tfutils.gradproc import GradVars
 from ..tfutils.tower.context import TrainTowerContext
+from ..tfutils.tower.cross_tower import require_all_towers
 from ..tfutils.tower.foreign_layers import advice_on_keras
-from ..tfutils.tower.joint import require_all_towers
 from ..tfutils.varreplace import custom_getter_scope, override_to_local_variable
 from ..utils import logger
 from ..utils.argtools import graph_memoized

@@ -21,7 +21,7 @@ from ..dataflow.base import DataFlow, DataFlowTerminated
 from ..dataflow.meter import Meter
 from ..dataflow.records import COUNT, TICKET
 from ..dataflow.repeat import RepeatedData
-from ..loop.signals.interrupt import error_of_interrupted_run
+from ..loop.signals.interruptible import error_of_interrupted_run
 from ..utils import logger
 from ..utils.concurrency import ShareSessionThread
 from ..utils.handoff import HandoffQueue

@@ -19,7 +19,7 @@ from ..input_source.base import InputSource
 from ..loop.callback import Callback
 from ..loop.group import innermost
 from ..loop.resume_point import ResumePoint
-from ..loop.signals.preemption import Preempted
+from ..loop.signals.end_signals import Preempted
 from ..ranks.connecting import RankError
 from ..ranks.exit_code import end_with_code
 from ..ranks.meeting import Meeting

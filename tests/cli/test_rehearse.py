@@ -13,7 +13,7 @@ from fakes.processes import python_environment
 pytest.importorskip("tensorflow")
 
 from tensorpack_lite.cli.main import main
-from tensorpack_lite.diagnostics.rehearsal.rehearse import estimate, show_results
+from tensorpack_lite.diagnostics.probe.rehearse import estimate, show_results
 from tensorpack_lite.utils.notes import read_notes
 
 SCRIPT = """

@@ -15,7 +15,7 @@ from ...callbacks.steps import MaintainStepCounter
 from ...compat import tensorflow
 from ...input_source.reset import ResetInput, inputs_of
 from ...loop.callback import Callback
-from ...loop.signals.preemption import Preempted
+from ...loop.signals.end_signals import Preempted
 from ...loop.state import Outcome
 from ...tfutils.graph_description import describe_graph
 from ...utils import logger
@@ -23,7 +23,7 @@ from ...utils.errors import DamagedFileError
 from ...utils.manifest_file import FILENAME, FORMAT, read_manifest, write_manifest
 from ...utils.memory import peak_memory
 from ...utils.random_streams import get_rng_seed
-from ..hangs.watch import HangWatch
+from ..hangs.detector import HangDetection
 from .code import describe_code
 from .describe import Describer, describe, describe_files
 from .environment import describe_machine, describe_packages, describe_variables
@@ -118,7 +118,7 @@ class ManifestWriter(Callback):
         self._manifest["statistics"] = {name: _summarize(history) for name, history in histories.items()}
         self._manifest["exit"] = self._describe_exit()
         self._manifest["peak memory"] = peak_memory()
-        # `Watch` allows for them next time
+        # `HangDetector` allows for them next time
         self._manifest["longest waits"] = self._longest_waits()
         self._write()
 
@@ -164,7 +164,7 @@ class ManifestWriter(Callback):
         return len(self.graph.get_operations()) if extension is None else extension.num_operations
 
     def _longest_waits(self) -> dict[str, float]:
-        extension = self.trainer.find_extension(HangWatch)
+        extension = self.trainer.find_extension(HangDetection)
         watch = None if extension is None else extension.watch
         return {} if watch is None else dict(watch.longest_waits)
 

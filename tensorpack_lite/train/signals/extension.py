@@ -6,13 +6,13 @@ from contextlib import contextmanager, nullcontext
 from typing import Iterator
 
 from ...loop.extension import ExtendedTrainer, Extension
-from ...loop.signals.interrupt import Interruptible
-from ...loop.signals.preemption import Preemption
+from ...loop.signals.end_signals import EndSignals
+from ...loop.signals.interruptible import Interruptible
 from ...loop.trainer import find_step_ops
 from ...utils.uncaught import EndsBriefly
 from ..resume import find_savers
-from .ranks import RankPreemption
-from .saving import SaveAtSignal
+from .ranks import RankEndSignals
+from .save_at_signal import SaveAtSignal
 
 
 class Signals(Extension):
@@ -23,10 +23,10 @@ class Signals(Extension):
         end_within: the seconds for that; see `DEFAULT_EXTENSIONS`.
 
     Attributes:
-        preemption: the signals that end training so; None without `exact`.
+        end_signals: the signals that end training so; None without `exact`.
     """
 
-    preemption: Preemption | None = None
+    end_signals: EndSignals | None = None
 
     def __init__(self, end_within: float = 20.0) -> None:
         self._end_within = end_within
@@ -34,15 +34,15 @@ class Signals(Extension):
     @property
     def has_agreed(self) -> bool:
         """Whether a signal ends training, on all ranks after the same step."""
-        return self.preemption is not None and self.preemption.number is not None
+        return self.end_signals is not None and self.end_signals.number is not None
 
     @contextmanager
     def around_training(self, trainer: ExtendedTrainer) -> Iterator[None]:
         """Handle SIGTERM, SIGUSR1 and Ctrl-C, and print little when Ctrl-C or an error ends the script."""
         if trainer.exact:
-            self.preemption = _make_preemption(trainer, self._end_within)
-            trainer.callbacks.check = self.preemption.check
-        with EndsBriefly(), self.preemption or nullcontext():
+            self.end_signals = _make_end_signals(trainer, self._end_within)
+            trainer.callbacks.check = self.end_signals.check
+        with EndsBriefly(), self.end_signals or nullcontext():
             yield
 
     @contextmanager
@@ -50,20 +50,20 @@ class Signals(Extension):
         """Save a training that a signal ends, and interrupt runs that wait for data."""
         callbacks = trainer.callbacks
         preempted = SaveAtSignal(
-            self.preemption, trainer.loop, callbacks, find_step_ops(trainer), trainer.hooked_sess
+            self.end_signals, trainer.loop, callbacks, find_step_ops(trainer), trainer.hooked_sess
         )
         with preempted, Interruptible(
-            callbacks.interrupt, trainer.sess.close, self.preemption, preempted.wake
+            callbacks.interrupt, trainer.sess.close, self.end_signals, preempted.wake
         ):
             yield
 
 
-def _make_preemption(trainer: ExtendedTrainer, end_within: float) -> Preemption:
+def _make_end_signals(trainer: ExtendedTrainer, end_within: float) -> EndSignals:
     loop, callbacks = trainer.loop, trainer.callbacks
 
     def saves() -> bool:
         return loop.outcome is None and bool(find_savers(callbacks))
 
     if trainer.size > 1:
-        return RankPreemption(loop, end_within, trainer.ranks.channel, saves)
-    return Preemption(lambda: loop.has_stepped, end_within, saves)
+        return RankEndSignals(loop, end_within, trainer.ranks.channel, saves)
+    return EndSignals(lambda: loop.has_stepped, end_within, saves)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Callable
 
-from ...loop.signals.preemption import Preemption
+from ...loop.signals.end_signals import EndSignals
 from ...loop.state import TrainLoop
 from ...ranks.channel import RankChannel
 
 
-class RankPreemption(Preemption):
+class RankEndSignals(EndSignals):
     """
     Context manager that handles SIGTERM, SIGUSR1 and Ctrl-C on one of several ranks, which all end after the same step.
 

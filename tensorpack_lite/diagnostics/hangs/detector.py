@@ -44,7 +44,7 @@ _STEP, _FIRST_STEPS = "step", "first steps"
 _DEBUGGERS = ("bdb.py", "pdb.py", "pydevd.py", "code.py", "cli_base.py", "curses_ui.py", "readline_ui.py")
 
 
-class Watch:
+class HangDetector:
     """
     Context manager around the loop of a training. A thread in it says when nothing has moved for too long.
 
@@ -77,13 +77,13 @@ class Watch:
         self._alarm: StackAlarm | None = None
         self._channel: RankChannel | AloneChannel = trainer.ranks.channel
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> HangDetector:
         self._first_step = self._trainer.global_step
         self._waits_of_last_run = _read_waits()
         self._listener = listen()
         self._wake_reader, self._wake_writer = os.pipe()
         self._stacks = _register_stacks()
-        self._thread = threading.Thread(target=self._run, name="Watch", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="HangDetector", daemon=True)
         self._thread.start()
         self._channel.describe_with(self._describe_here)
         return self
@@ -212,9 +212,9 @@ class Watch:
         return "".join(f"\nRank {number}: {text}" for number, text in texts if number != 0)
 
 
-class HangWatch(Extension):
+class HangDetection(Extension):
     """
-    Extension that watches the loop with a `Watch`.
+    Extension that watches the loop with a `HangDetector`.
 
     Args:
         on_hang: what to do when training hangs, "report", "stacks" or "abort"; see TrainConfig.
@@ -223,10 +223,10 @@ class HangWatch(Extension):
         ValueError: `on_hang` has another value.
 
     Attributes:
-        watch: the watch of this training; None before its loop.
+        detector: that of this training; None before its loop.
     """
 
-    watch: Watch | None = None
+    detector: HangDetector | None = None
     _running: ExitStack | None = None
 
     def __init__(self, on_hang: str = "report") -> None:
@@ -234,14 +234,14 @@ class HangWatch(Extension):
 
     @contextmanager
     def around_training(self, trainer: ExtendedTrainer) -> Iterator[None]:
-        """Stop the watch when the training has ended."""
+        """Stop the detector when the training has ended."""
         with ExitStack() as self._running:
             yield
 
     def after_initialize(self, trainer: ExtendedTrainer) -> None:
         """Start to watch, until the end of `train`."""
         if self._running is not None:
-            self.watch = self._running.enter_context(Watch(trainer, self._on_hang))
+            self.detector = self._running.enter_context(HangDetector(trainer, self._on_hang))
 
 
 class _Standstill:
@@ -328,6 +328,6 @@ def _say(text: str, path: str | None = None, report: HangReport | None = None, *
                 for pid in report.pids[:_MAX_NATIVE]:
                     file.write(f"\n{native_stacks(pid)}\n")
 
-    thread = threading.Thread(target=write, name="Watch: writing", daemon=True)
+    thread = threading.Thread(target=write, name="HangDetector: writing", daemon=True)
     thread.start()
     thread.join(_SAY_SECONDS)

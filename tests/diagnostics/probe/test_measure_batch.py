@@ -10,7 +10,7 @@ from fakes.gpu_messages import read
 
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.diagnostics.gpu.errors import GPUErrors
-from tensorpack_lite.diagnostics.rehearsal.measure_batch import MeasureBatch
+from tensorpack_lite.diagnostics.probe.measure_batch import MeasureBatch
 
 
 def errors():

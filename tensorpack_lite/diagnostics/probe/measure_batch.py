@@ -21,7 +21,7 @@ from ...utils.gpu import get_num_gpu
 from ...utils.memory import peak_memory
 from ..gpu.messages import find_out_of_memory
 from ..lint.training import ExaminedTraining, find_dataflow
-from .request import end_rehearsal
+from .request import end_probe
 
 _NUM_WARM_UP = 3  # steps, in which TensorFlow chooses its kernels
 
@@ -63,7 +63,7 @@ class MeasureBatch(Extension):
     def _end(self) -> NoReturn:
         with open(self._options["results"], "w", encoding="utf-8") as file:
             json.dump(self._results, file)
-        end_rehearsal(0)
+        end_probe(0)
 
     def before_setup(self, trainer: ExtendedTrainer) -> None:
         """
@@ -129,7 +129,7 @@ class _Measure(Callback):
             seconds.append(time.perf_counter() - begin)
         self._results.update(step=statistics.median(seconds[_NUM_WARM_UP:]), memory=self._peak())
         # so the training is interrupted, not finished: callbacks do nothing that belongs to its end
-        end_rehearsal(0)
+        end_probe(0)
 
 
 def _check_signature(signature: Sequence[tf.TensorSpec]) -> None:

@@ -10,7 +10,7 @@ from ..lint.lint import lint_only
 from ..model_summary.show import show_summary
 from ..model_summary.summary import summarize
 from ..nan.nan_replay import replay, variables_of
-from .request import arguments_of, end_rehearsal
+from .request import arguments_of, end_probe
 
 
 class LintOnce(Extension):
@@ -32,7 +32,7 @@ class LintOnce(Extension):
             SystemExit: always.
         """
         _, session_init, steps_per_epoch, *_ = arguments_of(trainer)
-        end_rehearsal(int(lint_only(trainer, session_init, steps_per_epoch)))
+        end_probe(int(lint_only(trainer, session_init, steps_per_epoch)))
 
 
 class ReplayStep(Extension):
@@ -58,7 +58,7 @@ class ReplayStep(Extension):
             result = replay(trainer.sess, self._directory)
         finally:
             trainer.hooked_sess.close()
-        end_rehearsal(result)
+        end_probe(result)
 
 
 class ShowSummary(Extension):
@@ -82,4 +82,4 @@ class ShowSummary(Extension):
         if trainer.is_chief:
             sys.stdout.write(f"{show_summary(summarize(trainer))}\n")
             sys.stdout.flush()
-        end_rehearsal(0)
+        end_probe(0)

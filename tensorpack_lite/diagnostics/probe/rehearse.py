@@ -14,7 +14,7 @@ from ...utils.notes import write_note
 from ...utils.own_program import own_program
 from ...utils.own_rank import find_given_rank
 from ...utils.utils import ENDLESS, humanize_time_delta
-from .request import find_rehearsal, run_rehearsal
+from .request import find_request, run_probe
 
 _NUM_DATAPOINTS = 2  # of a validation
 
@@ -62,7 +62,7 @@ def rehearse_this_program() -> None:
         RuntimeError: the rehearsal has failed.
     """
     given = find_given_rank()
-    if find_rehearsal() is not None or (given is not None and given.rank > 0):
+    if find_request() is not None or (given is not None and given.rank > 0):
         return
     program = own_program()
     if not program:
@@ -86,7 +86,7 @@ def _run(
 ) -> tuple[dict[str, Any], int]:
     """Run the script, and return the results of its training with the exit code."""
     path = os.path.join(folder, "results.json")
-    code = run_rehearsal(
+    code = run_probe(
         "rehearse",
         program,
         {**options, "results": path},

@@ -9,7 +9,7 @@ from ...callbacks.directories import find_checkpoint_dir
 from ...compat import tfv1 as tf
 from ...loop.group import Callbacks
 from ...loop.session import HookedSession
-from ...loop.signals.preemption import Preempted, Preemption, hides_preempted
+from ...loop.signals.end_signals import EndSignals, Preempted, hides_preempted
 from ...loop.state import TrainLoop
 from ...tfutils.common import get_global_step_var
 from ...tfutils.dependency import updates_wait_for_data
@@ -28,7 +28,7 @@ class SaveAtSignal:
     runs it again.
 
     Args:
-        preemption: the signals; None does nothing.
+        end_signals: the signals; None does nothing.
         loop, callbacks: the training.
         step_ops: the operations and tensors that a step may run.
         session: the session of the steps.
@@ -36,21 +36,21 @@ class SaveAtSignal:
 
     def __init__(
         self,
-        preemption: Preemption | None,
+        end_signals: EndSignals | None,
         loop: TrainLoop,
         callbacks: Callbacks,
         step_ops: Sequence[tf.Operation | tf.Tensor],
         session: HookedSession,
     ) -> None:
-        self._preemption, self._loop, self._callbacks, self._session = preemption, loop, callbacks, session
+        self._end_signals, self._loop, self._callbacks, self._session = end_signals, loop, callbacks, session
         self._steps_can_fail = (
-            preemption is not None and bool(step_ops) and all(map(updates_wait_for_data, step_ops))
+            end_signals is not None and bool(step_ops) and all(map(updates_wait_for_data, step_ops))
         )
         self._has_woken = False  # a run may have been made to fail
 
     def wake(self) -> None:
         """Make a run fail that waits for data, unless it may already have updated variables. See Interruptible."""
-        if self._preemption is not None and not self._preemption.wakes:
+        if self._end_signals is not None and not self._end_signals.wakes:
             return
         is_in_step = self._callbacks.current_call is None
         if self._loop.has_stepped and is_in_step and not self._steps_can_fail:
@@ -64,14 +64,14 @@ class SaveAtSignal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        preemption = self._preemption
-        if preemption is None or preemption.number is None or preemption.is_given_up:
+        end_signals = self._end_signals
+        if end_signals is None or end_signals.number is None or end_signals.is_given_up:
             return
         if isinstance(error, Preempted):
             self._callbacks.undo_call()
             self._save()
         elif hides_preempted(error):  # before the first step, so there is nothing to save
-            raise preemption.error() from None
+            raise end_signals.error() from None
         elif self._has_woken and isinstance(error, (KeyboardInterrupt, tf.errors.OpError)):
             is_in_step = self._callbacks.current_call is None
             self._callbacks.undo_call()
@@ -81,7 +81,7 @@ class SaveAtSignal:
                 )
             elif self._undo_run(error, is_in_step):
                 self._save()
-            raise preemption.error() from None
+            raise end_signals.error() from None
 
     def _undo_run(self, error: BaseException, is_in_step: bool) -> bool:
         """Count the datapoints of the run that failed as not used. Return whether it is known which ones they were."""
@@ -110,7 +110,7 @@ class SaveAtSignal:
         tf.get_default_session().run(assign, {assign.inputs[1]: self._loop.global_step})
         directory = find_checkpoint_dir(None)
         saver = next((one for one in savers if one.checkpoint_dir == directory), savers[0])
-        # without a limit: the process ends when the time is over, see Preemption
+        # without a limit: the process ends when the time is over, see EndSignals
         saver.wait()
         saver.trigger()
         saver.wait()

@@ -30,7 +30,7 @@ from ...tfutils.sessinit import JustCurrentSession, SaverRestore, SmartInit
 from ...utils.memory import peak_memory
 from ..lint.training import ExaminedTraining
 from .exports import count_exports, rehearse_exports
-from .request import arguments_of, end_rehearsal
+from .request import arguments_of, end_probe
 
 NUM_STEPS = NUM_EPOCHS = NUM_DATAPOINTS = 2
 _SLOW = 0.005  # seconds
@@ -72,7 +72,7 @@ class ShortTraining(Extension):
             SystemExit: after a training without an error.
         """
         if ShortTraining.has_ended:  # this is another training of the script
-            end_rehearsal(0)
+            end_probe(0)
         self._shorten(trainer)
         try:
             yield
@@ -89,7 +89,7 @@ class ShortTraining(Extension):
             self._write()
         num = count_exports()
         if not num or (self._facts.get("checkpoint") is not None and not self.is_resumed):
-            end_rehearsal(0)
+            end_probe(0)
         ShortTraining.has_ended = True
         rehearse_exports(num, self._add)
 

@@ -47,7 +47,7 @@ class Interrupted(KeyboardInterrupt):
     exit_code = _CTRL_C_CODE
 
 
-class Preemption:
+class EndSignals:
     """
     Context manager that handles SIGTERM, SIGUSR1 and Ctrl-C in the main thread.
 
@@ -96,7 +96,7 @@ class Preemption:
         self._num_seen = 0
         self._requested = threading.Event()
         self._left = threading.Event()
-        self._thread = threading.Thread(target=self._limit_time, name="Preemption", daemon=True)
+        self._thread = threading.Thread(target=self._limit_time, name="EndSignals", daemon=True)
 
     def __enter__(self) -> None:
         self._thread.start()
@@ -254,8 +254,8 @@ def hides_preempted(error: BaseException | None) -> bool:
     return isinstance(error, SystemError) and isinstance(error.__cause__, Preempted)
 
 
-def _leave_to_parent(reference: Callable[[], Preemption | None]) -> None:
+def _leave_to_parent(reference: Callable[[], EndSignals | None]) -> None:
     """In a fork: remove the handlers, so that SIGTERM ends it."""
-    preemption = reference()
-    if preemption is not None and preemption.is_active:
-        preemption.restore_handlers()
+    end_signals = reference()
+    if end_signals is not None and end_signals.is_active:
+        end_signals.restore_handlers()

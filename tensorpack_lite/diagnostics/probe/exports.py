@@ -17,7 +17,7 @@ from ...compat.replacement import replace
 from ...predict.export import ModelExporter
 from ...utils.redirection import redirect
 from ..manifest.code import own_files
-from .request import end_rehearsal
+from .request import end_probe
 
 _METHODS = ("export_compact", "export_serving")
 _CALL = re.compile(rf"\.(?:{'|'.join(_METHODS)})\s*\(")
@@ -46,7 +46,7 @@ def rehearse_exports(num: int, report: Callable[[str, float, str], None]) -> Non
         report(what, seconds, error)
         left[0] -= 1
         if not left[0] and not error:
-            end_rehearsal(0)
+            end_probe(0)
 
     for name in _METHODS:
         replace(ModelExporter, name, _rehearsed(getattr(ModelExporter, name), reported))

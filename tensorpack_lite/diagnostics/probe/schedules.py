@@ -19,7 +19,7 @@ from ...loop.extension import ExtendedTrainer, Extension
 from ...loop.group import innermost
 from ...utils.optional import load_optional
 from ...utils.utils import ENDLESS
-from .request import arguments_of, end_rehearsal
+from .request import arguments_of, end_probe
 
 _MAX_POINTS = 2_000_000
 _NUM_ROWS, _WIDTH = 12, 60
@@ -71,7 +71,7 @@ class ShowSchedules(Extension):
         epochs = self._epochs or last - first + 1
         if epochs >= ENDLESS:
             sys.stdout.write("The training has no last epoch. Pass the number to show: --epochs 100.\n")
-            end_rehearsal(2)
+            end_probe(2)
         trainer.initialize(creator, init)
         with trainer.sess.graph.as_default(), trainer.sess.as_default():
             callbacks = trainer.find_callbacks(Callback)
@@ -85,7 +85,7 @@ class ShowSchedules(Extension):
             draw_plans(plans, self._output)
             sys.stdout.write(f"Drawn in {self._output}.\n")
         sys.stdout.flush()
-        end_rehearsal(0 if plans else 1)
+        end_probe(0 if plans else 1)
 
 
 def plan(setter: PlannedHyperParamSetter, steps_per_epoch: int, start: int, num_epochs: int) -> Plan:

@@ -8,7 +8,7 @@ from typing import Any, Mapping
 from ...callbacks.param.finder import LearningRateFinder
 from ...loop.callback import Callback
 from ...loop.extension import ExtendedTrainer, Extension
-from .request import end_rehearsal
+from .request import end_probe
 
 
 class FindRate(Extension):
@@ -46,7 +46,7 @@ class _Answer(Callback):
         if self.trainer.is_chief:
             sys.stdout.write(f"{_describe(self._finder)}\n")
             sys.stdout.flush()
-        end_rehearsal(0 if self._finder.proposal is not None else 1)
+        end_probe(0 if self._finder.proposal is not None else 1)
 
 
 def _describe(finder: LearningRateFinder) -> str:

@@ -39,7 +39,7 @@ class Request(NamedTuple):
     options: Mapping[str, Any]
 
 
-def find_rehearsal() -> Request | None:
+def find_request() -> Request | None:
     """Return the request to this process; None in all processes that a command has not started."""
     text = os.environ.get(_VARIABLE)
     return Request(**json.loads(text)) if text else None
@@ -57,17 +57,17 @@ def arguments_of(trainer: ExtendedTrainer) -> TrainArguments:
     return trainer.arguments
 
 
-def end_rehearsal(result: int) -> NoReturn:
+def end_probe(result: int) -> NoReturn:
     """
     End this process.
 
     Args:
-        result: what `run_rehearsal` returns, 0 to 2.
+        result: what `run_probe` returns, 0 to 2.
     """
     raise SystemExit(_FIRST_CODE + result)
 
 
-def run_rehearsal(
+def run_probe(
     purpose: str,
     program: Sequence[str],
     options: Mapping[str, Any] | None = None,
@@ -90,7 +90,7 @@ def run_rehearsal(
         has_answered: returns whether the request was answered by a script that went on until its own end.
 
     Returns:
-        The argument of `end_rehearsal` in that process. 2 if it failed or did not train, after a line about it on stderr.
+        The argument of `end_probe` in that process. 2 if it failed or did not train, after a line about it on stderr.
     """
     # the present directory is not searched for modules when the process runs in another one
     here = str(Path(__file__).resolve().parents[3])

@@ -16,14 +16,14 @@ from ...compat import tfv1 as tf
 from ...utils import logger
 from ...utils.concurrency import is_main_thread
 from ...utils.frames import frame_of_thread
-from .preemption import Preemption
+from .end_signals import EndSignals
 
 _PATIENCE_SECONDS = 0.5
 
 
 class Interruptible:
     """
-    Context manager that lets Ctrl-C, and the signals of `preemption`, end a run of the session that waits for data.
+    Context manager that lets Ctrl-C, and the signals of `end_signals`, end a run of the session that waits for data.
 
     Python calls signal handlers in the main thread, between two instructions. While the main thread waits inside
     TensorFlow for missing data, no handler is called. So another thread is notified of SIGINT by
@@ -40,8 +40,8 @@ class Interruptible:
     Args:
         interrupt: called in the other thread at the first Ctrl-C; makes the run fail without closing the session.
         close: called in the other thread at the next Ctrl-C if the main thread still does not move.
-        preemption: its signals are handled too; None if the training has none.
-        wake: called in the other thread after a signal of `preemption`, again and again, while the main thread does not
+        end_signals: its signals are handled too; None if the training has none.
+        wake: called in the other thread after a signal of `end_signals`, again and again, while the main thread does not
             move; makes the run fail if it waits for data.
     """
 
@@ -49,12 +49,12 @@ class Interruptible:
         self,
         interrupt: Callable[[], None],
         close: Callable[[], None],
-        preemption: Preemption | None = None,
+        end_signals: EndSignals | None = None,
         wake: Callable[[], None] | None = None,
     ) -> None:
         self._interrupt = interrupt
         self._close = close
-        self._preemption = preemption
+        self._end_signals = end_signals
         self._wake = wake
         self._handlers: dict[int, Any] = {}
         self._deferred: list[int] = []
@@ -64,7 +64,7 @@ class Interruptible:
     def __enter__(self) -> None:
         if not is_main_thread():
             return
-        numbers = {signal.SIGINT, *(self._preemption.signals if self._preemption is not None else ())}
+        numbers = {signal.SIGINT, *(self._end_signals.signals if self._end_signals is not None else ())}
         handlers = {number: signal.getsignal(number) for number in numbers}
         self._handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
         if not self._handlers:
@@ -105,7 +105,7 @@ class Interruptible:
         return not self._left.is_set()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        """Call the handler of `Preemption` or of the user; where an error would do damage, only when the context is left."""
+        """Call the handler of `EndSignals` or of the user; where an error would do damage, only when the context is left."""
         if _makes_error(frame):
             self._deferred.append(number)
         else:
@@ -118,10 +118,10 @@ class Interruptible:
             if not numbers:
                 return
             self._pass_on(numbers)
-            if self._preemption is not None and self._preemption.notice(numbers) and self._waking is None:
+            if self._end_signals is not None and self._end_signals.notice(numbers) and self._waking is None:
                 self._waking = threading.Thread(target=self._wake_until_left, name="wake", daemon=True)
                 self._waking.start()
-            if self._preemption is not None and self._preemption.is_first_ctrl_c(numbers):
+            if self._end_signals is not None and self._end_signals.is_first_ctrl_c(numbers):
                 continue
             if signal.SIGINT not in numbers or not actions or not self._main_thread_stays():
                 continue

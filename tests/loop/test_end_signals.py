@@ -1,4 +1,4 @@
-"""loop/signals/preemption.py: the handlers of SIGTERM and SIGUSR1. Training runs are in tests/integration/test_preempted.py."""
+"""loop/signals/end_signals.py: the handlers of SIGTERM and SIGUSR1. Training runs are in tests/integration/test_preempted.py."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks.saver import ModelSaver
 from tensorpack_lite.loop.callback import Callback
-from tensorpack_lite.loop.signals import preemption as module
-from tensorpack_lite.loop.signals.preemption import Interrupted, Preempted, Preemption
+from tensorpack_lite.loop.signals import end_signals as module
+from tensorpack_lite.loop.signals.end_signals import EndSignals, Interrupted, Preempted
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 
@@ -48,25 +48,25 @@ def test_preempted():
 def test_check(number):
     """After a signal, `check` raises Preempted, which names the signal. At exit, the handlers of before are back."""
     before, threads = handlers(), threading.enumerate()
-    preemption = Preemption(lambda: True, 20)
-    with pytest.raises(Preempted, match=number.name), preemption:
-        preemption.check()
+    end_signals = EndSignals(lambda: True, 20)
+    with pytest.raises(Preempted, match=number.name), end_signals:
+        end_signals.check()
         send(number)
-        preemption.check()
+        end_signals.check()
     assert before == handlers()
     assert threads == threading.enumerate()
 
 
 def test_before_the_first_step():
     """While there is nothing to save, the handler itself raises Preempted."""
-    with pytest.raises(Preempted), Preemption(lambda: False, 20):
+    with pytest.raises(Preempted), EndSignals(lambda: False, 20):
         send(signal.SIGTERM)
         pytest.fail("not raised")
 
 
 def test_inside_a_function_of_an_extension():
     """An extension that returns a result although the handler has raised causes a SystemError, which becomes Preempted."""
-    with pytest.raises(Preempted), Preemption(lambda: False, 20):
+    with pytest.raises(Preempted), EndSignals(lambda: False, 20):
         try:
             os.kill(os.getpid(), signal.SIGTERM)
         except Preempted as error:
@@ -75,20 +75,20 @@ def test_inside_a_function_of_an_extension():
 
 def test_after_the_end_of_training():
     """A signal that nothing has looked at raises Preempted at exit, so it is not lost."""
-    with pytest.raises(Preempted), Preemption(lambda: True, 20):
+    with pytest.raises(Preempted), EndSignals(lambda: True, 20):
         send(signal.SIGTERM)
 
 
 def test_an_error_is_not_replaced():
     """The error of a training that got a signal is raised as it is."""
-    with pytest.raises(ZeroDivisionError), Preemption(lambda: True, 20):
+    with pytest.raises(ZeroDivisionError), EndSignals(lambda: True, 20):
         send(signal.SIGUSR1)
         raise ZeroDivisionError
 
 
 def test_a_fork_has_no_handlers():
     """SIGTERM ends a process that was forked during a training, for example by StartProcOrThread."""
-    with Preemption(lambda: True, 20):
+    with EndSignals(lambda: True, 20):
         status = in_fork(lambda: send(signal.SIGTERM))
     assert signal.SIGTERM == os.WTERMSIG(status)
 
@@ -97,10 +97,10 @@ def test_a_second_sigterm_while_the_main_thread_is_busy():
     """If the main thread does not call its handler, the second SIGTERM ends the process from another thread."""
 
     def get_two():
-        preemption = Preemption(lambda: True, 20)
-        assert preemption.notice(bytes([signal.SIGUSR1, signal.SIGTERM]))
-        assert not preemption.notice(bytes([signal.SIGINT]))
-        preemption.notice(bytes([signal.SIGTERM]))
+        end_signals = EndSignals(lambda: True, 20)
+        assert end_signals.notice(bytes([signal.SIGUSR1, signal.SIGTERM]))
+        assert not end_signals.notice(bytes([signal.SIGINT]))
+        end_signals.notice(bytes([signal.SIGTERM]))
 
     assert 143 == os.WEXITSTATUS(in_fork(get_two))
 
@@ -111,12 +111,12 @@ def test_outside_the_main_thread(log_lines):
 
     def train():
         before = handlers()
-        preemption = Preemption(lambda: True, 20)
+        end_signals = EndSignals(lambda: True, 20)
         try:
-            with preemption:
+            with end_signals:
                 assert before == handlers()
-                preemption.request(signal.SIGTERM)
-                preemption.check()
+                end_signals.request(signal.SIGTERM)
+                end_signals.check()
         except Preempted as error:
             raised.append(error)
 
@@ -132,16 +132,16 @@ def test_both_of_two_sigterms_count():
     """Two SIGTERMs that arrive together end the process, also in a training that leaves Ctrl-C to Python."""
 
     def get_two():
-        Preemption(lambda: True, 20).notice(bytes([signal.SIGTERM, signal.SIGTERM]))
+        EndSignals(lambda: True, 20).notice(bytes([signal.SIGTERM, signal.SIGTERM]))
 
     assert 143 == os.WEXITSTATUS(in_fork(get_two))
 
 
 def test_the_first_of_several_signals_counts():
     """Signals that arrive together count in their order."""
-    preemption = Preemption(lambda: True, 20)
-    preemption.notice(bytes([signal.SIGTERM, signal.SIGUSR1]))
-    assert signal.SIGTERM == preemption.received
+    end_signals = EndSignals(lambda: True, 20)
+    end_signals.notice(bytes([signal.SIGTERM, signal.SIGUSR1]))
+    assert signal.SIGTERM == end_signals.received
 
 
 class TestCtrlC:
@@ -161,24 +161,24 @@ class TestCtrlC:
     @pytest.mark.parametrize("seen_together", [True, False])
     def test_one_press_may_send_two(self, now, seen_together):
         """Two SIGINTs at almost the same time are one Ctrl-C, however many calls of handlers they cause."""
-        preemption = Preemption(lambda: True, 20, lambda: True)
-        with pytest.raises(Interrupted), preemption:
+        end_signals = EndSignals(lambda: True, 20, lambda: True)
+        with pytest.raises(Interrupted), end_signals:
             for numbers in [[signal.SIGINT] * 2] if seen_together else [[signal.SIGINT]] * 2:
                 send(signal.SIGINT)
-                preemption.notice(bytes(numbers))
+                end_signals.notice(bytes(numbers))
                 now[0] += 0.1
-            assert not preemption.is_given_up
-            preemption.check()
+            assert not end_signals.is_given_up
+            end_signals.check()
 
     def test_given_up(self, now):
         """After a second Ctrl-C, of which only the other thread knows, a plain KeyboardInterrupt leaves the context."""
-        preemption = Preemption(lambda: True, 20, lambda: True)
-        with pytest.raises(KeyboardInterrupt) as caught, preemption:
+        end_signals = EndSignals(lambda: True, 20, lambda: True)
+        with pytest.raises(KeyboardInterrupt) as caught, end_signals:
             send(signal.SIGINT)
             for _ in range(2):
-                preemption.notice(bytes([signal.SIGINT]))
+                end_signals.notice(bytes([signal.SIGINT]))
                 now[0] += 1.0
-            preemption.check()
+            end_signals.check()
         assert KeyboardInterrupt is caught.type
 
     def test_sigterm_after_it(self, monkeypatch):
@@ -186,7 +186,7 @@ class TestCtrlC:
         monkeypatch.setattr(module, "_POLL_SECONDS", 0.01)
 
         def get_both():
-            with Preemption(lambda: True, 0, lambda: True):
+            with EndSignals(lambda: True, 0, lambda: True):
                 send(signal.SIGINT)
                 send(signal.SIGTERM)
                 time.sleep(20)

@@ -1,4 +1,4 @@
-"""diagnostics/hangs/watch.py within this process. Training runs that hang are in tests/integration/test_hangs.py."""
+"""diagnostics/hangs/detector.py within this process. Training runs that hang are in tests/integration/test_hangs.py."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fakes.trainers import run
 
 from tensorpack_lite import DEFAULT_EXTENSIONS, Callback, TrainConfig
 from tensorpack_lite.diagnostics.hangs import watch
-from tensorpack_lite.diagnostics.hangs.watch import HangWatch, Watch
+from tensorpack_lite.diagnostics.hangs.detector import HangDetection, HangDetector
 from tensorpack_lite.ranks.alone import Alone
 from tensorpack_lite.utils.manifest_file import FORMAT, write_manifest
 from tensorpack_lite.utils.process_state import catches_signal
@@ -29,7 +29,7 @@ class Looks(Callback):
     def _trigger_step(self):
         self.seen.append(
             (
-                [thread.name for thread in threading.enumerate()].count("Watch"),
+                [thread.name for thread in threading.enumerate()].count("HangDetector"),
                 catches_signal(os.getpid(), signal.SIGUSR2),
             )
         )
@@ -49,7 +49,7 @@ def test_one_thread_in_the_loop():
     looks = Looks()
     run(QuadraticTrainer(), [looks])
     assert [(1, True)] * 4 == looks.seen
-    assert "Watch" not in [thread.name for thread in threading.enumerate()]
+    assert "HangDetector" not in [thread.name for thread in threading.enumerate()]
     assert not catches_signal(os.getpid(), signal.SIGUSR2)
 
 
@@ -58,7 +58,7 @@ def test_after_a_failure():
     before = num_fds()
     with pytest.raises(KeyError, match="x"):
         run(QuadraticTrainer(), [Fails()])
-    assert "Watch" not in [thread.name for thread in threading.enumerate()]
+    assert "HangDetector" not in [thread.name for thread in threading.enumerate()]
     assert not catches_signal(os.getpid(), signal.SIGUSR2)
     assert before == num_fds()
 
@@ -84,11 +84,11 @@ class AwaitsLooks(Callback):
 
     def _trigger_step(self):
         if self.local_step == 0:
-            hangs = self.trainer.find_extension(HangWatch)
+            hangs = self.trainer.find_extension(HangDetection)
             deadline = time.monotonic() + 60
-            while hangs.watch._still.num_looks < 3 and time.monotonic() < deadline:
+            while hangs.detector._still.num_looks < 3 and time.monotonic() < deadline:
                 time.sleep(0.01)
-            self.num_looks = hangs.watch._still.num_looks
+            self.num_looks = hangs.detector._still.num_looks
             self.started = [
                 one for one in psutil.Process().children(recursive=True) if one not in self.before
             ]
@@ -131,10 +131,12 @@ class Main:
             is_in_run=True,
         )
         self.reports = []
-        monkeypatch.setattr(Watch, "_report", lambda one: self.reports.append(round(one._still.seconds)))
+        monkeypatch.setattr(
+            HangDetector, "_report", lambda one: self.reports.append(round(one._still.seconds))
+        )
         monkeypatch.setattr(watch, "_say", lambda text: self.reports.append(text))
         monkeypatch.setattr(watch, "count_running_threads", lambda: 1 + is_computing)
-        self.watch = Watch(self.trainer)
+        self.detector = HangDetector(self.trainer)
 
     def step(self):
         self.trainer.loop.global_step += 1
@@ -142,7 +144,7 @@ class Main:
 
     def looks(self, num):
         for _ in range(num):
-            self.watch._look(1.0)
+            self.detector._look(1.0)
 
 
 @pytest.fixture

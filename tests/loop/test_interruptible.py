@@ -1,4 +1,4 @@
-"""loop/signals/interrupt.py: how Interruptible handles SIGINT, with and without a waiting main thread."""
+"""loop/signals/interruptible.py: how Interruptible handles SIGINT, with and without a waiting main thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.signals import interrupt
-from tensorpack_lite.loop.signals.interrupt import Interruptible
+from tensorpack_lite.loop.signals.interruptible import Interruptible
 
 FORK = multiprocessing.get_context("fork")
 

@@ -19,7 +19,7 @@ from tabulate import tabulate
 
 from ...utils.checks import check_count, check_positive
 from ...utils.memory import available_memory
-from .request import run_rehearsal
+from .request import run_probe
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def find_batch(program: Sequence[str], num_steps: int = 20, gain: float = 0.1, m
 
         def measure(factor: int) -> Measured | None:
             options = {"results": path, "factor": factor, "num_steps": num_steps}
-            if run_rehearsal("find-batch", program, options, is_quiet=True, consequence=""):
+            if run_probe("find-batch", program, options, is_quiet=True, consequence=""):
                 return None
             with open(path, encoding="utf-8") as file:
                 return Measured(**json.load(file))

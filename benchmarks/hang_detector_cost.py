@@ -1,7 +1,7 @@
 """
 Cost of the thread that notices hangs: steps/s and CPU time of a training with and without it, in turn, with its budget.
 
-Run: `python benchmarks/watch_cost.py [--seconds 5] [--rounds 8]`.
+Run: `python benchmarks/hang_detector_cost.py [--seconds 5] [--rounds 8]`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy as np
 from tensorpack_lite import Callback, QueueInput, SimpleTrainer
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow import DataFromList, RepeatedData
-from tensorpack_lite.diagnostics.hangs.watch import HangWatch, Watch
+from tensorpack_lite.diagnostics.hangs.detector import HangDetection, HangDetector
 
 BUDGET = 0.01  # of the CPU time of a training with steps of about 2 ms
-WITHOUT, WITH = "without", "with Watch"
+WITHOUT, WITH = "without", "with HangDetector"
 
 
 class Measure(Callback):
-    """Measures blocks of steps, every second one with a Watch."""
+    """Measures blocks of steps, every second one with a HangDetector."""
 
     def __init__(self, seconds, rounds):
         self.seconds, self.num_blocks = seconds, 2 * rounds + 2
@@ -39,7 +39,7 @@ class Measure(Callback):
         self.block += 1
         self.name = WITH if self.block % 2 else WITHOUT
         if self.name == WITH:
-            self.watch = Watch(self.trainer)
+            self.watch = HangDetector(self.trainer)
             self.watch.__enter__()
         self.first, self.began, self.cpu_began = self.global_step, time.perf_counter(), time.process_time()
 
@@ -74,7 +74,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=8)
     args = parser.parse_args()
     measure, trainer = Measure(args.seconds, args.rounds), SimpleTrainer()
-    trainer.extensions = [one for one in trainer.extensions if not isinstance(one, HangWatch)]
+    trainer.extensions = [one for one in trainer.extensions if not isinstance(one, HangDetection)]
     data = RepeatedData(DataFromList([[np.ones([32, 512], "float32")]]), -1)
     trainer.setup_graph(
         [tf.TensorSpec([32, 512], tf.float32, "x")],
@@ -92,7 +92,7 @@ def main():
         print(f"{unit}: {shown}")
     ratio = statistics.median(a / b for a, b in zip(measure.cpu[WITH], measure.cpu[WITHOUT])) - 1
     print(
-        f"Watch costs {100 * ratio:+.2f} % of CPU time, median of {args.rounds} pairs (budget {100 * BUDGET:.0f} %)"
+        f"HangDetector costs {100 * ratio:+.2f} % of CPU time, median of {args.rounds} pairs (budget {100 * BUDGET:.0f} %)"
     )
     return int(ratio > BUDGET)
 
