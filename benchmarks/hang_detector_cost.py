@@ -29,7 +29,7 @@ class Measure(Callback):
         self.seconds, self.num_blocks = seconds, 2 * rounds + 2
         self.rates = {WITHOUT: [], WITH: []}
         self.cpu = {WITHOUT: [], WITH: []}
-        self.watch = None
+        self.detector = None
 
     def _before_train(self):
         self.block, self.name = -1, WITHOUT
@@ -39,8 +39,8 @@ class Measure(Callback):
         self.block += 1
         self.name = WITH if self.block % 2 else WITHOUT
         if self.name == WITH:
-            self.watch = HangDetector(self.trainer)
-            self.watch.__enter__()
+            self.detector = HangDetector(self.trainer)
+            self.detector.__enter__()
         self.first, self.began, self.cpu_began = self.global_step, time.perf_counter(), time.process_time()
 
     def _trigger_step(self):
@@ -51,9 +51,9 @@ class Measure(Callback):
         if self.block >= 2:  # the first pair warms up
             self.rates[self.name].append(num / (now - self.began))
             self.cpu[self.name].append((time.process_time() - self.cpu_began) / num * 1e3)
-        if self.watch is not None:
-            self.watch.__exit__(None, None, None)
-            self.watch = None
+        if self.detector is not None:
+            self.detector.__exit__(None, None, None)
+            self.detector = None
         if self.block + 1 < self.num_blocks:
             self._begin()
         else:

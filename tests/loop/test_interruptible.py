@@ -12,7 +12,7 @@ import time
 import pytest
 
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.loop.signals import interrupt
+from tensorpack_lite.loop.signals import interruptible
 from tensorpack_lite.loop.signals.interruptible import Interruptible
 
 FORK = multiprocessing.get_context("fork")
@@ -126,7 +126,7 @@ class TestForks:
 
     def test_signals_of_a_fork(self, handler, monkeypatch):
         """A SIGINT that only a forked process gets does not interrupt the main process."""
-        monkeypatch.setattr(interrupt, "_PATIENCE_SECONDS", 0.01)
+        monkeypatch.setattr(interruptible, "_PATIENCE_SECONDS", 0.01)
         calls = []
         with Interruptible(lambda: calls.append("interrupt"), lambda: calls.append("close")):
             process = FORK.Process(target=interrupt_this_process_and_stay)

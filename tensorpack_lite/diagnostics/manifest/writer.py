@@ -165,8 +165,8 @@ class ManifestWriter(Callback):
 
     def _longest_waits(self) -> dict[str, float]:
         extension = self.trainer.find_extension(HangDetection)
-        watch = None if extension is None else extension.watch
-        return {} if watch is None else dict(watch.longest_waits)
+        detector = None if extension is None else extension.detector
+        return {} if detector is None else dict(detector.longest_waits)
 
     def _describe_exit(self) -> dict[str, Any]:
         loop = self.trainer.loop

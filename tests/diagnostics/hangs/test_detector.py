@@ -15,7 +15,7 @@ from fakes.quadratic import QuadraticTrainer
 from fakes.trainers import run
 
 from tensorpack_lite import DEFAULT_EXTENSIONS, Callback, TrainConfig
-from tensorpack_lite.diagnostics.hangs import watch
+from tensorpack_lite.diagnostics.hangs import detector
 from tensorpack_lite.diagnostics.hangs.detector import HangDetection, HangDetector
 from tensorpack_lite.ranks.alone import Alone
 from tensorpack_lite.utils.manifest_file import FORMAT, write_manifest
@@ -100,7 +100,7 @@ class AwaitsLooks(Callback):
 )
 def test_only_stacks_starts_a_process(monkeypatch, on_hang, num_processes):
     """A training starts no process, also after the thread has looked several times; with on_hang="stacks" it starts one."""
-    monkeypatch.setattr(watch, "_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(detector, "_POLL_SECONDS", 0.02)
     trainer, cb = QuadraticTrainer(), AwaitsLooks()
     trainer.extensions = DEFAULT_EXTENSIONS(on_hang=on_hang)
     run(trainer, [cb])
@@ -115,7 +115,7 @@ def test_on_hang():
 
 
 class Main:
-    """A watch whose looks the test makes, with a fake trainer and a number of reports."""
+    """A detector whose looks the test makes, with a fake trainer and a number of reports."""
 
     def __init__(self, monkeypatch, is_computing=False):
         self.call = None
@@ -134,8 +134,8 @@ class Main:
         monkeypatch.setattr(
             HangDetector, "_report", lambda one: self.reports.append(round(one._still.seconds))
         )
-        monkeypatch.setattr(watch, "_say", lambda text: self.reports.append(text))
-        monkeypatch.setattr(watch, "count_running_threads", lambda: 1 + is_computing)
+        monkeypatch.setattr(detector, "_say", lambda text: self.reports.append(text))
+        monkeypatch.setattr(detector, "count_running_threads", lambda: 1 + is_computing)
         self.detector = HangDetector(self.trainer)
 
     def step(self):
@@ -203,7 +203,7 @@ def test_at_most_ten(main):
     for _ in range(8):
         main.looks(250)
         do_fast_steps(main)
-        main.watch._intervals[True].clear()
+        main.detector._intervals[True].clear()
     assert 10 == len([report for report in main.reports if isinstance(report, int)])
 
 
@@ -214,13 +214,13 @@ def test_limits_of_the_last_run(main, monkeypatch, tmp_path):
     main.looks(60)
     main.step()
     main.looks(1)
-    assert {"first steps": 400.0} == main.watch.longest_waits
+    assert {"first steps": 400.0} == main.detector.longest_waits
     path = str(tmp_path / "manifest.json")
-    write_manifest(path, {"format": FORMAT, "longest waits": main.watch.longest_waits})
-    monkeypatch.setattr(watch.logger, "get_logger_dir", lambda: str(tmp_path))
+    write_manifest(path, {"format": FORMAT, "longest waits": main.detector.longest_waits})
+    monkeypatch.setattr(detector.logger, "get_logger_dir", lambda: str(tmp_path))
 
     after = Main(monkeypatch)
-    after.watch._waits_of_last_run = watch._read_waits()
+    after.detector._waits_of_last_run = detector._read_waits()
     after.looks(1200)
     assert [] == after.reports
     after.looks(1)
@@ -230,7 +230,7 @@ def test_limits_of_the_last_run(main, monkeypatch, tmp_path):
 @pytest.mark.parametrize("text", [None, "{", '{"format": 1}', '{"format": 1, "longest waits": 3}'])
 def test_no_last_run(monkeypatch, tmp_path, text):
     """Without a manifest of the last run, or with a damaged one, nothing is learned."""
-    monkeypatch.setattr(watch.logger, "get_logger_dir", lambda: str(tmp_path))
+    monkeypatch.setattr(detector.logger, "get_logger_dir", lambda: str(tmp_path))
     if text is not None:
         (tmp_path / "manifest.json").write_text(text)
-    assert {} == watch._read_waits()
+    assert {} == detector._read_waits()
