@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 import threading
 from contextlib import nullcontext
 from typing import Any, Callable, Sequence, TypeVar
@@ -18,6 +17,7 @@ from ..tfutils.tower.error_hints import explain_mistakes, explain_name_clash
 from ..utils import logger
 from ..utils.arguments import explain_argument
 from ..utils.inspection import origin
+from ..utils.naming import TOWER_PREFIX
 from .variables import is_variable
 
 T = TypeVar("T")
@@ -159,7 +159,7 @@ class _ShapeLog:
 
     def build(self, scope_name: str, inputs: object, build: Callable[[], T]) -> T:
         """Call `build`, and log the shapes of the layer unless they were logged before."""
-        name = re.sub(r"tower\d+/", "", scope_name)
+        name = TOWER_PREFIX.sub("", scope_name)
         if not self.enabled or name in self._names:
             return build()
         around = self._threads.__dict__.setdefault("layers", [])

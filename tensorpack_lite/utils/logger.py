@@ -19,6 +19,7 @@ from typing import Any, Iterator
 
 from .log_lines import ONLY_WARNINGS, QUIET_VARIABLE, LineFormatter, StdoutHandler
 from .missing_names import missing_name
+from .naming import list_names
 from .own_rank import GivenRank, find_given_rank
 from .redaction import hide_secrets
 from .redirection import redirect_log
@@ -26,7 +27,6 @@ from .streams import fill_descriptors
 from .training_files import (
     check_replaceable,
     is_occupied,
-    list_names,
     make_beside,
     remove_training,
     with_timestamp,
@@ -318,7 +318,7 @@ def _open_as_chief(path: str, action: str | None, may_remove_rank_logs: bool) ->
         path = _make_room(path, str(action))
     _directory.open(path)
     if kept:
-        info(f"Deleted the training in '{path}'. Other files stay: {list_names(kept)}.")
+        info(f"Deleted the training in '{path}'. Other files stay: {list_names(kept, 10)}.")
 
 
 def _follow_chief(path: str, action: str | None, given: GivenRank) -> None:

@@ -1,4 +1,12 @@
-"""Names of operations and collections that several packages use."""
+"""Names of operations and collections that several packages use, and names in sentences."""
+
+from __future__ import annotations
+
+import re
+from typing import Sequence
+
+TOWER_PREFIX = re.compile("(?<![^/])tower[0-9]+/")
+"""The part of a name that says in which tower an operation is."""
 
 GLOBAL_STEP_INCR_OP_NAME = "global_step_incr"
 """The operation that adds one to `global_step`."""
@@ -20,3 +28,10 @@ USED_TICKETS_KEY = "USED_TICKETS"
 
 USED_TICKETS_OP_NAME = "count_used"
 """The operations that count used datapoints. Those that take the datapoints wait for them."""
+
+
+def list_names(names: Sequence[str], most: int = 3) -> str:
+    """Return the first names as text for a message, each once, and how many others there are."""
+    names = list(dict.fromkeys(names))
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

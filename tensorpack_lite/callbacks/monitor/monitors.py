@@ -17,13 +17,13 @@ from ...loop.trainer import LoopMonitors
 from ...tfutils.summary import create_image_summary, create_scalar_summary
 from ...utils import logger
 from ...utils.checks import check_type
+from ...utils.naming import TOWER_PREFIX
 from ..expected import advice_on_order, find_late_reporter
 from .base import MonitorBase
 from .epoch_line import EpochLine
 from .json_file import JSONWriter
 from .rows import counter_in
 
-_TOWER_PREFIX = re.compile("(?<![^/])tower[0-9]+/")
 _SUMMARY_SUFFIX = re.compile("-summary$")
 
 
@@ -120,7 +120,7 @@ class Monitors(Callback, LoopMonitors):
             summary = tf.Summary.FromString(summary)
         check_type("Monitors.put_summary: summary", summary, tf.Summary, "a tf.Summary or its bytes")
         for value in summary.value:
-            value.tag = _TOWER_PREFIX.sub("", value.tag)
+            value.tag = TOWER_PREFIX.sub("", value.tag)
             if value.WhichOneof("value") == "simple_value":
                 value.tag = _SUMMARY_SUFFIX.sub("", value.tag)
                 self._tell_scalar(value.tag, value.simple_value)

@@ -14,6 +14,7 @@ from typing import NamedTuple, Sequence
 from ...dataflow.meter import Meter, WorkerProcess
 from ...dataflow.records import ENDED, STATE_WORDS, WAITS_FOR_INPUT, WAITS_FOR_ROOM, Reading
 from ...utils.frames import frames_of_threads
+from ...utils.naming import list_names
 from ...utils.process_state import describe_trouble
 from ...utils.stacks import Line, describe_argument, describe_place, is_in_lock, lines_of, parse_stacks
 
@@ -111,9 +112,8 @@ def _add_processes(meter: Meter, chain: Chain) -> None:
     for state in (_FOR_INPUT, _FOR_ROOM, _ENDED):
         same = [worker for worker, its_state in idle if its_state == state]
         if same:
-            names = ", ".join(f"{one.number} (pid {one.process.pid})" for one in same[:_MAX_NAMED])
-            more = f" and {len(same) - _MAX_NAMED} more" if len(same) > _MAX_NAMED else ""
-            chain.lines.append(f"worker{'s' * (len(same) > 1)} {names}{more}: {state}")
+            names = list_names([f"{worker.number} (pid {worker.process.pid})" for worker in same], _MAX_NAMED)
+            chain.lines.append(f"worker{'s' * (len(same) > 1)} {names}: {state}")
 
 
 def _describe_worker(

@@ -13,7 +13,8 @@ from ...tfutils.partitions import name_in_files, whole_shape
 from ...tfutils.random import find_stateful_random_ops
 from ...tfutils.sessinit import ChainInit, JustCurrentSession, SessionInit
 from ...tfutils.varmanip import get_savename_from_varname, is_training_name
-from ..data_check.remarks import Remark, list_names
+from ...utils.naming import list_names
+from ..data_check.remarks import Remark
 from .graph_view import ASSIGNS, operation, place_of, remark_on
 from .training import ExaminedTraining
 

@@ -13,8 +13,9 @@ from ...compat import tfv1 as tf
 from ...tfutils.partitions import join_parts
 from ...tfutils.varmanip import save_checkpoint_vars
 from ...utils import logger
+from ...utils.naming import list_names
 from ...utils.notes import write_note
-from ...utils.own_program import own_program
+from ..probe.own_program import own_program
 from .autopsy_files import RECORD_FILE, describe_sample, write_batches, write_pictures
 from .batch_capture import TowerBatch
 from .nan_search import Activation, Culprit, Search, before_exchange, largest
@@ -157,7 +158,7 @@ def _cause(incident: Incident, found: _Findings) -> str:
             "The update of this step was not held back and broke variables, so the step cannot be run again."
         )
     if broken:
-        sentence = f"A variable was not finite already ({_names(broken)}): the update of step {incident.step - 1} broke it"
+        sentence = f"A variable was not finite already ({list_names(broken)}): the update of step {incident.step - 1} broke it"
         norms = incident.norms()[:-1]
         return f"{sentence}, {_compare(norms)}." if norms else f"{sentence}."
     if culprit is None:
@@ -300,8 +301,3 @@ def _is_float(value: np.ndarray) -> bool:
 
 def _all_finite(value: np.ndarray) -> bool:
     return not _is_float(value) or bool(np.isfinite(value).all())
-
-
-def _names(names: list[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more

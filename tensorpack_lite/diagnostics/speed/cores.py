@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import psutil
 
-from .process_state import read_text
+from ...utils.process_state import read_text
 
 _CONTENTION = 0.25  # share of the waiting for a core in the CPU time
 _MIN_DELAYED = 0.1  # mean number of threads that wait for a core
