@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Sequence, TypeVar
 import numpy as np
 
 from ..compat import tfv1 as tf
+from ..ranks.alone import Alone
 from ..tfutils.dependency import elements_in
 from ..tfutils.sessinit import SessionInit
 from ..tfutils.tower.func import TowerFunc
@@ -60,7 +61,7 @@ class LoopTrainer(Protocol):
         exact: how a resumed training continues; see AutoResumeTrainConfig.
         model: the model that `launch_train_with_config` trains; None in other training runs.
         arguments: those of `train`; None before.
-        ranks: the connection to the other processes, a `RankConnection`; an `Alone` in a process that trains alone.
+        ranks: the connection to the other processes, a `RankConnection`; an `Alone`, its base class, in a process that trains alone.
         updates_together: whether a step has one update, of the gradients of all towers.
         not_repeatable: why the same data and seeds may give other weights; "" if they do not.
     """
@@ -71,7 +72,7 @@ class LoopTrainer(Protocol):
     size: int
     local_rank: int
     local_size: int
-    ranks: Any
+    ranks: Alone
     cost: tf.Tensor | None
     train_op: tf.Operation | tf.Tensor
     step_ops: Sequence[tf.Operation | tf.Tensor]

@@ -64,7 +64,7 @@ class Trainer:
 
     is_chief = True
     rank, size, local_rank, local_size = 0, 1, 0, 1
-    ranks: Any = Alone()
+    ranks: Alone = Alone()
     cost: tf.Tensor | None = None
     train_op: tf.Operation | tf.Tensor = None
     step_ops: Sequence[tf.Operation | tf.Tensor] = ()
