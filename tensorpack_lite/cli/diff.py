@@ -13,10 +13,10 @@ from ..diagnostics.diff.run_verdict import verdict
 from ..utils.errors import parsing
 from ..utils.json_rows import read_json_rows
 from ..utils.manifest_file import FILENAME, read_manifest
-from .variables import read_variables
+from .checkpoints import read_variables
 
 
-def run(args: argparse.Namespace) -> int:
+def diff(args: argparse.Namespace) -> int:
     """Print the comparison. Return 1 if more than the machine and the time differ."""
     sentence, sections = compare_runs(args.first, args.second)
     if args.json:

@@ -23,7 +23,7 @@ _MAX_COLUMNS = 3
 _WITHOUT_WINDOWS = {"agg", "cairo", "pdf", "pgf", "ps", "svg", "template"}  # matplotlib's backends
 
 
-def run(args: argparse.Namespace) -> int:
+def plot(args: argparse.Namespace) -> int:
     """Read all curves, plot them, and write or show the picture."""
     curves = {path: _read_curves(path, args.x, re.compile(args.match)) for path in args.paths}
     names = sorted({name for of_file in curves.values() for name in of_file})

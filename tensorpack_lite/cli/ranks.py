@@ -18,7 +18,7 @@ from ..ranks.rank_info import find_rank_info, find_remark
 _HEADERS = ["rank", "host", "address", "launcher", "round trip"]
 
 
-def run(args: argparse.Namespace) -> int:
+def ranks(args: argparse.Namespace) -> int:
     """
     Meet the other ranks, and print the table on rank 0.
 

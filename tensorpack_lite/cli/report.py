@@ -14,7 +14,7 @@ from ..utils.errors import DamagedFileError
 from .diff import compare_runs
 
 
-def run(args: argparse.Namespace) -> int:
+def report(args: argparse.Namespace) -> int:
     """
     Write the report, or serve it until Ctrl-C.
 
