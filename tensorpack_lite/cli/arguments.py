@@ -92,8 +92,10 @@ def make_parser() -> argparse.ArgumentParser:
 
     _add_checkpoint_commands(add)
     _add_training_commands(add)
+    _add_commands_about_processes(add)
     _add_pipeline_commands(add)
     _add_script_commands(add)
+    _add_proposals(add)
     _add_run(add)
     _add_commands_about_this_machine(add)
     return parser
@@ -143,7 +145,7 @@ def _add_checkpoint_commands(add: Callable[..., _Parser]) -> None:
 
 
 def _add_training_commands(add: Callable[..., _Parser]) -> None:
-    """Add the commands about training runs, which read what they wrote to their directories."""
+    """Add the commands that read what training runs wrote to their directories."""
     command = add(
         "plot",
         "Plot the scalars of one or several training runs. Training and validation curves of a statistic share a plot.",
@@ -187,6 +189,9 @@ def _add_training_commands(add: Callable[..., _Parser]) -> None:
     command.add_argument("second", help="likewise")
     command.add_argument("--json", action="store_true", help="print JSON")
 
+
+def _add_commands_about_processes(add: Callable[..., _Parser]) -> None:
+    """Add the commands about training runs that are in progress, and `nan-replay`."""
     command = add(
         "where",
         "Say where a running training is: the step or callback, and who waits for whom. The training is not disturbed.",
@@ -248,7 +253,7 @@ def _add_pipeline_commands(add: Callable[..., _Parser]) -> None:
 
 
 def _add_script_commands(add: Callable[..., _Parser]) -> None:
-    """Add the commands that run a script for a while."""
+    """Add the commands that run a script to examine it."""
     add(
         "lint",
         "Run a script until its training starts, and print the mistakes that lint finds in it (exit code 1). No log "
@@ -280,6 +285,10 @@ def _add_script_commands(add: Callable[..., _Parser]) -> None:
         "Example: summary train.py --gpu 0, or: summary train_log/mnist",
         usage="(script.py | -m module | checkpoint) [argument ...]",
     )
+
+
+def _add_proposals(add: Callable[..., _Parser]) -> None:
+    """Add the commands that run a script to propose a setting."""
     command = add(
         "find-lr",
         "Propose a learning rate for a script, by steps with growing rates. No log directory is changed.",

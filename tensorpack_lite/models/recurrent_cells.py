@@ -8,7 +8,7 @@ from typing import Any, Callable, List, NamedTuple, Tuple
 from ..compat import tfv1 as tf
 from ..compat.variables import get_variable
 from ..tfutils.early_read import shared_read
-from .recurrent_product import Product, multiply
+from .recurrent_product import Product, multiply_last_axis
 
 Step = Callable[[Any, Any], Any]
 MultiplySteps = Callable[[List[tf.Tensor], tf.Tensor], Tuple[Any, Product]]
@@ -122,7 +122,7 @@ class LSTMCell(RecurrentCell):
         offset = [gate * one for gate in (0.0, 0.0, self.forget_bias, 0.0) for one in ones]
         total_bias = shared_read(bias) + tf.constant(offset, bias.dtype.base_dtype)
         gates, product = multiply_steps(
-            [multiply(piece, from_input) + total_bias for piece in pieces], from_output
+            [multiply_last_axis(piece, from_input) + total_bias for piece in pieces], from_output
         )
 
         def step(state: LSTMStateTuple, gates: tf.Tensor) -> LSTMStateTuple:
@@ -159,7 +159,9 @@ class GRUCell(RecurrentCell):
         candidate_from_input, candidate_from_output = self._split(candidate_kernel)
         kernel = tf.concat([gates_from_input, candidate_from_input], 1)
         bias = tf.concat([shared_read(gates_bias), shared_read(candidate_bias)], 0)
-        both = [tf.split(multiply(piece, kernel) + bias, [2 * units, units], axis=2) for piece in pieces]
+        both = [
+            tf.split(multiply_last_axis(piece, kernel) + bias, [2 * units, units], axis=2) for piece in pieces
+        ]
         gates, gates_product = multiply_steps([piece for piece, _ in both], gates_from_output)
         candidate, candidate_product = multiply_steps([piece for _, piece in both], candidate_from_output)
 

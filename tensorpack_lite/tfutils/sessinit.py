@@ -23,7 +23,7 @@ from .checkpoint_reader import (
 from .common import get_op_tensor_name
 from .matching import Match, by_key, set_from_checkpoint
 from .mismatch import names_with_other_trainers, op_names, warn_of_mismatch, why_none_match
-from .partitions import names_in_files, values_of
+from .partitions import find_values, names_in_files
 from .tower.copies import update_copies
 from .varmanip import (
     SessionUpdate,
@@ -317,7 +317,7 @@ class DictRestore(SessionInit):
             if name not in values and source is not None:
                 values[name] = values.pop(source)
         by_op_name = {get_op_tensor_name(name)[0]: value for name, value in values.items()}
-        found, used = values_of(variables.values(), by_op_name, self._ignore_mismatch)
+        found, used = find_values(variables.values(), by_op_name, self._ignore_mismatch)
         logger.info("Variables to restore from dict: " + ", ".join(op_names(found)))
         warn_of_mismatch("graph", "dict", op_names(name for name in variables if name not in found))
         unused = [

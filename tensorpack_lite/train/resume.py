@@ -28,7 +28,7 @@ from ..loop.state import TrainLoop
 from ..tfutils.checkpoint_reader import CheckpointReader, read_checkpoint_state
 from ..tfutils.checkpoint_state import STATE_SUFFIX, read_end, read_state
 from ..tfutils.exact.state import find_exact
-from ..tfutils.partitions import values_of
+from ..tfutils.partitions import find_values
 from ..tfutils.sessinit import SaverRestore, SessionInit
 from ..tfutils.varmanip import SessionUpdate, is_training_name
 from ..utils import logger
@@ -102,7 +102,7 @@ class _RestoreTraining(SaverRestore):
     def _run_init(self, sess: tf.Session) -> None:
         super()._run_init(sess)
         variables = sess.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
-        values, _ = values_of(variables, self.later)
+        values, _ = find_values(variables, self.later)
         SessionUpdate(sess, variables).update(values)
         if "global_step" in self.missing:
             logger.info(f"{self.path} has no global_step. Its state says {self.later.get('global_step')}.")

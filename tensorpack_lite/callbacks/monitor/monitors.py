@@ -18,6 +18,7 @@ from ...tfutils.summary import create_image_summary, create_scalar_summary
 from ...utils import logger
 from ...utils.checks import check_type
 from ...utils.naming import TOWER_PREFIX
+from ...utils.stats import as_python_number
 from ..expected import advice_on_order, find_late_reporter
 from .base import MonitorBase
 from .epoch_line import EpochLine
@@ -81,7 +82,7 @@ class Monitors(Callback, LoopMonitors):
         Raises:
             TypeError: `val` is something else.
         """
-        number = _as_python_number(name, val)
+        number = check_type(f"Monitors.put_scalar '{name}'", as_python_number(val), (int, float), "a number")
         self._tell_scalar(name, number)
         self._tell_summary(create_scalar_summary(name, number))
 
@@ -283,13 +284,6 @@ class Monitors(Callback, LoopMonitors):
     def _tell_summary(self, summary: tf.Summary) -> None:
         for monitor in self._monitors:
             monitor.process_summary(summary)
-
-
-def _as_python_number(name: str, val: Any) -> float:
-    """Convert any kind of number to a Python int or float."""
-    if isinstance(val, (np.generic, np.ndarray)) and np.ndim(val) == 0:
-        val = val.item()
-    return check_type(f"Monitors.put_scalar '{name}'", val, (int, float), "a number")
 
 
 def _as_image_batch(name: str, val: np.ndarray) -> np.ndarray:
