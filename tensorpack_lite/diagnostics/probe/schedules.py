@@ -15,11 +15,11 @@ from tabulate import tabulate
 
 from ...callbacks.param.setter import HyperParamSetter, PlannedHyperParamSetter
 from ...loop.callback import Callback
-from ...loop.extension import ExtendedTrainer, Extension
+from ...loop.extension import ExtendedTrainer
 from ...loop.group import innermost
 from ...utils.optional import load_optional
 from ...utils.utils import ENDLESS
-from .request import arguments_of, end_probe
+from .request import arguments_of
 
 _MAX_POINTS = 2_000_000
 _NUM_ROWS, _WIDTH = 12, 60
@@ -48,44 +48,37 @@ class Plan(NamedTuple):
         return float(self.values[max(0, index)])
 
 
-class ShowSchedules(Extension):
+def show_schedules(trainer: ExtendedTrainer, options: Mapping[str, Any]) -> int:
     """
-    Extension that shows the planned values of all hyper-parameters, and ends the process.
+    Show the planned values of all hyper-parameters.
 
     Args:
+        trainer: the trainer, whose callbacks are set up.
         options: `epochs`, the number of epochs, or None for that of the training; `output`, the picture, or None.
+
+    Returns:
+        0; 1 if no value is known before training; 2 if the training has no last epoch.
     """
-
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        self._epochs: int | None = options["epochs"]
-        self._output: str | None = options["output"]
-
-    def after_setup(self, trainer: ExtendedTrainer) -> None:
-        """
-        Show the values.
-
-        Raises:
-            SystemExit: always; with the code for 1 if no value is known before training.
-        """
-        creator, init, steps, first, last = arguments_of(trainer)
-        epochs = self._epochs or last - first + 1
-        if epochs >= ENDLESS:
-            sys.stdout.write("The training has no last epoch. Pass the number to show: --epochs 100.\n")
-            end_probe(2)
-        trainer.initialize(creator, init)
-        with trainer.sess.graph.as_default(), trainer.sess.as_default():
-            callbacks = trainer.find_callbacks(Callback)
-            known = [one for one in callbacks if isinstance(one, PlannedHyperParamSetter)]
-            plans = [plan(one, steps, first - 1, epochs) for one in known]
-        trainer.hooked_sess.close()
-        others = [one for one in map(innermost, callbacks) if isinstance(one, HyperParamSetter)]
-        unknown = [f"{one.param.readable_name} ({type(one).__name__})" for one in others if one not in known]
-        sys.stdout.write(f"{show_plans(plans, unknown, steps)}\n")
-        if self._output is not None and plans:
-            draw_plans(plans, self._output)
-            sys.stdout.write(f"Drawn in {self._output}.\n")
-        sys.stdout.flush()
-        end_probe(0 if plans else 1)
+    creator, init, steps, first, last = arguments_of(trainer)
+    epochs = options["epochs"] or last - first + 1
+    if epochs >= ENDLESS:
+        sys.stdout.write("The training has no last epoch. Pass the number to show: --epochs 100.\n")
+        return 2
+    trainer.initialize(creator, init)
+    with trainer.sess.graph.as_default(), trainer.sess.as_default():
+        callbacks = trainer.find_callbacks(Callback)
+        known = [callback for callback in callbacks if isinstance(callback, PlannedHyperParamSetter)]
+        plans = [plan(setter, steps, first - 1, epochs) for setter in known]
+    trainer.hooked_sess.close()
+    setters = [setter for setter in map(innermost, callbacks) if isinstance(setter, HyperParamSetter)]
+    unknown = [
+        f"{setter.param.readable_name} ({type(setter).__name__})" for setter in setters if setter not in known
+    ]
+    sys.stdout.write(f"{show_plans(plans, unknown, steps)}\n")
+    if options["output"] is not None and plans:
+        draw_plans(plans, options["output"])
+        sys.stdout.write(f"Drawn in {options['output']}.\n")
+    return 0 if plans else 1
 
 
 def plan(setter: PlannedHyperParamSetter, steps_per_epoch: int, start: int, num_epochs: int) -> Plan:
