@@ -103,9 +103,9 @@ class GraphView:
 
     def reads(self, variable: tf.Variable) -> list[Any]:
         """Return the operations that read a variable."""
-        others = ("VarIsInitializedOp", "IsVariableInitialized")
+        checks = ("VarIsInitializedOp", "IsVariableInitialized")
         consumers = self.consumers(variable.op)
-        return [op for op in consumers if not ASSIGNS.match(op.type) and op.type not in others]
+        return [op for op in consumers if not ASSIGNS.match(op.type) and op.type not in checks]
 
 
 def operation(element: Any) -> Any:

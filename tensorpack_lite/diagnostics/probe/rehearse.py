@@ -61,8 +61,8 @@ def rehearse_this_program() -> None:
         ValueError: this process runs no script, such as in a notebook.
         RuntimeError: the rehearsal has failed.
     """
-    given = find_given_rank()
-    if find_request() is not None or (given is not None and given.rank > 0):
+    rank = find_given_rank()
+    if find_request() is not None or (rank is not None and rank.rank > 0):
         return
     program = own_program()
     if not program:

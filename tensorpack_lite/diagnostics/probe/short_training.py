@@ -224,8 +224,8 @@ class _Clock(Callback):
 def _rows_of(seconds: list[tuple[str, float]]) -> list[list[Any]]:
     """Return a row for each callback that takes a while, and one for all others."""
     slow = [[f"  {name}", taken, ""] for name, taken in seconds if taken >= _SLOW]
-    others = [taken for _, taken in seconds if taken < _SLOW]
-    return [*slow, [f"  {len(others)} other callbacks", sum(others), ""]]
+    fast = [taken for _, taken in seconds if taken < _SLOW]
+    return [*slow, [f"  {len(fast)} other callbacks", sum(fast), ""]]
 
 
 def _checkpoint_of(trainer: ExtendedTrainer) -> dict[str, Any] | None:

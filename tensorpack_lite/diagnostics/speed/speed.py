@@ -154,7 +154,7 @@ class Speed(Callback):
         if self._calls is None:
             return None
         means = [(name, seconds / window.num_steps) for name, seconds in self._calls.seconds.items()]
-        return sorted(means, key=lambda one: -one[1])
+        return sorted(means, key=lambda pair: -pair[1])
 
 
 def _values(facts: Facts, verdict: Verdict, rows: list[dict[str, Any]]) -> dict[str, Any]:
