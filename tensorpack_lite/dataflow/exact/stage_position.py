@@ -125,7 +125,7 @@ class StagePosition(Observer):
         flow = self.flow
         level, reason = flow._resume_level()
         known = [child.flow for child in self.children]
-        unknown = [ds for ds in flow._stages_read() if all(ds is not one for one in known)]
+        unknown = [ds for ds in flow._stages_read() if all(ds is not stage for stage in known)]
         if level != "none" and unknown:
             level = "none"
             reason = f"its reset_state() did not reset {type(unknown[0]).__name__}, or that is not a DataFlow"
@@ -208,7 +208,7 @@ class StagePosition(Observer):
     def find_different(self) -> StagePosition | None:
         """Return the position of a stage whose replayed datapoints differ from the saved ones."""
         found = (child.find_different() for child in self.children)
-        return self if self.is_different else next((one for one in found if one is not None), None)
+        return self if self.is_different else next(filter(None, found), None)
 
     def leave(self) -> None:
         """Leave the restored pass, if it has not been continued."""
