@@ -286,7 +286,7 @@ class RankHub(threading.Thread):
 
     # Sending ---------------------------------------------------------------------------------------------------------
     def _tick(self, now: float) -> None:
-        for stranger in [each for each in self._strangers.values() if now > each.deadline]:
+        for stranger in [candidate for candidate in self._strangers.values() if now > candidate.deadline]:
             self._warn_of(stranger.host, "it did not finish its greeting in time")
             self._drop(stranger.connection)
         self._accept_more(len(self._ranks) < self._size)
