@@ -39,21 +39,21 @@ def shorten_traceback(error: BaseException) -> int:
     Returns:
         The number of frames that were omitted.
     """
-    num_left_out, seen, one = 0, {id(error)}, error
+    num_left_out, seen, shortened = 0, {id(error)}, error
     while not shows_all():
-        frames, cause = _frames(one), _cause(one)
-        while cause is not None and id(cause) not in seen and _is_repeated(cause, one, frames):
+        frames, cause = _frames(shortened), _cause(shortened)
+        while cause is not None and id(cause) not in seen and _is_repeated(cause, shortened, frames):
             seen.add(id(cause))
             frames += _frames(cause)
             cause = _cause(cause)
-            with_cause(one, cause)
+            with_cause(shortened, cause)
         shown = [frame for frame in frames[:-1] if not _is_of_library(frame)] + frames[-1:]
-        one.with_traceback(_joined(shown))
+        shortened.with_traceback(_joined(shown))
         num_left_out += len(frames) - len(shown)
         if cause is None or id(cause) in seen:
             break
         seen.add(id(cause))
-        one = cause
+        shortened = cause
     return num_left_out
 
 
@@ -100,8 +100,8 @@ def _frames(error: BaseException) -> list[TracebackType]:
 
 def _joined(frames: list[TracebackType]) -> TracebackType | None:
     place = None
-    for one in reversed(frames):
-        place = TracebackType(place, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    for frame in reversed(frames):
+        place = TracebackType(place, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
     return place
 
 
