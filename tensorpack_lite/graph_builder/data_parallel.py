@@ -132,7 +132,7 @@ class DataParallelBuilder(GraphBuilder):
         """Return a message about variables that a tower created with `tf.Variable(...)`."""
         names = [var.op.name for var in variables]
         of_graph = tf.global_variables()
-        saved = [var.op.name for var in variables if any(var is one for one in of_graph)]
+        saved = [var.op.name for var in variables if any(var is variable for variable in of_graph)]
         text = f"These variables of towers were not created with tf.get_variable: {', '.join(names)}. "
         text += "They are neither shared nor synchronized between towers. "
         if saved:
