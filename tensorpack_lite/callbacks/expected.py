@@ -66,8 +66,8 @@ def advice_on_order(callbacks: Iterable[Callback], reader: Callback, name: str) 
     late = find_reporter_behind(find_single_callbacks(callbacks), reader, name)
     if late is None:
         return ""
-    others = " and behind ModelSaver" if isinstance(reader, MinSaver) else ""
-    return f"{late} reports '{name}' only after {reader} was called. Put {reader} behind {late}{others}."
+    behind = " and behind ModelSaver" if isinstance(reader, MinSaver) else ""
+    return f"{late} reports '{name}' only after {reader} was called. Put {reader} behind {late}{behind}."
 
 
 def find_reporter_behind(callbacks: Sequence[Callback], reader: Callback, name: str) -> Callback | None:
