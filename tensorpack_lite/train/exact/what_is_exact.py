@@ -126,7 +126,11 @@ def _unsaved_variables(callbacks: list[Callback]) -> list[str]:
     savers = [cb for cb in map(innermost, callbacks) if isinstance(cb, ModelSaver)]
     directory = find_checkpoint_dir(None)
     saved = [set(map(id, cb.variables)) for cb in savers if cb.checkpoint_dir == directory and cb.variables]
-    return [one.op.name for one in tf.global_variables() if any(id(one) not in ids for ids in saved)]
+    return [
+        variable.op.name
+        for variable in tf.global_variables()
+        if any(id(variable) not in ids for ids in saved)
+    ]
 
 
 def _missing_variables(trainer: LoopTrainer) -> list[str]:
@@ -154,12 +158,12 @@ def _without_state(callbacks: list[Callback]) -> list[str]:
 
 
 def _user_classes(callback: Callback) -> list[type]:
-    classes = [one for one in type(callback).__mro__ if issubclass(one, Callback)]
-    return [one for one in classes if one.__module__.split(".")[0] != _PACKAGE]
+    classes = [kind for kind in type(callback).__mro__ if issubclass(kind, Callback)]
+    return [kind for kind in classes if kind.__module__.split(".")[0] != _PACKAGE]
 
 
-def _saves(one: type) -> bool:
-    return "state_dict" in one.__dict__
+def _saves(kind: type) -> bool:
+    return "state_dict" in kind.__dict__
 
 
 def _sentences(reports: list[ResumeReport]) -> list[str]:
