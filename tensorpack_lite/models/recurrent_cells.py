@@ -119,7 +119,7 @@ class LSTMCell(RecurrentCell):
         kernel, bias = self._make_layer(pieces[0], 4 * self.units, 0.0)
         from_input, from_output = self._split(kernel)
         ones = [1.0] * self.units
-        offset = [gate * one for gate in (0.0, 0.0, self.forget_bias, 0.0) for one in ones]
+        offset = [gate * unit for gate in (0.0, 0.0, self.forget_bias, 0.0) for unit in ones]
         total_bias = shared_read(bias) + tf.constant(offset, bias.dtype.base_dtype)
         gates, product = multiply_steps(
             [multiply_last_axis(piece, from_input) + total_bias for piece in pieces], from_output
