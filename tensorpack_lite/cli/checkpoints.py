@@ -127,18 +127,18 @@ def checkpoint_diff(args: argparse.Namespace) -> int:
     return 1 if rows else 0
 
 
-def _difference(one: np.ndarray | None, other: np.ndarray | None, rtol: float, atol: float) -> str:
+def _difference(first: np.ndarray | None, second: np.ndarray | None, rtol: float, atol: float) -> str:
     """Describe how two arrays differ; "" if they are equal within the tolerances."""
-    if one is None or other is None:
-        return "only in the second" if one is None else "only in the first"
-    if one.shape != other.shape:
-        return f"shape {list(one.shape)} and {list(other.shape)}"
-    if one.dtype != other.dtype:
-        return f"dtype {one.dtype.name} and {other.dtype.name}"
-    if not np.issubdtype(one.dtype, np.number):
-        return "" if np.array_equal(one, other) else "values"
-    if np.allclose(one, other, rtol=rtol, atol=atol, equal_nan=True):
+    if first is None or second is None:
+        return "only in the second" if first is None else "only in the first"
+    if first.shape != second.shape:
+        return f"shape {list(first.shape)} and {list(second.shape)}"
+    if first.dtype != second.dtype:
+        return f"dtype {first.dtype.name} and {second.dtype.name}"
+    if not np.issubdtype(first.dtype, np.number):
+        return "" if np.array_equal(first, second) else "values"
+    if np.allclose(first, second, rtol=rtol, atol=atol, equal_nan=True):
         return ""
-    kind = np.complex128 if np.iscomplexobj(one) else np.float64
-    apart = np.abs(one.astype(kind) - other.astype(kind))
+    kind = np.complex128 if np.iscomplexobj(first) else np.float64
+    apart = np.abs(first.astype(kind) - second.astype(kind))
     return f"at most {apart.max():.6g} apart, {np.count_nonzero(apart)} of {apart.size} elements"

@@ -104,7 +104,9 @@ def resume_check(args: argparse.Namespace) -> int:
     check = check_resume(_Target(args.target), args.cuts, args.size, args.seconds, args.seed)
     sys.stdout.write(f"{args.target} (cuts: --seed {check.seed})\n\n")
     if check.stages:
-        rows = [(one.stage, one.level, textwrap.fill(one.reason, _REASON_WIDTH)) for one in check.stages]
+        rows = [
+            (stage.stage, stage.level, textwrap.fill(stage.reason, _REASON_WIDTH)) for stage in check.stages
+        ]
         sys.stdout.write(f"{tabulate(rows, headers=['stage', 'level', 'reason'])}\n\n")
     sys.stdout.write(f"{_show_findings(check.findings)}\n")
     unwanted = [f for f in check.findings if f.status == BROKEN or (args.strict and f.status != OK)]
