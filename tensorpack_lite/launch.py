@@ -258,12 +258,12 @@ class _Launch:
 
     def _end_all(self, number: int) -> None:
         """Send a signal to all ranks, then SIGTERM, then SIGKILL. After Ctrl-C, they have the time that they need to save."""
-        for each in (number, signal.SIGTERM, signal.SIGKILL):
+        for number_to_send in (number, signal.SIGTERM, signal.SIGKILL):
             for rank in self._ranks:
                 if rank.code() is None:
-                    rank.send(each)
+                    rank.send(number_to_send)
                     rank.send(signal.SIGCONT)  # a stopped process receives no other signal
-            self._wait_for_ends(self._grace if each == signal.SIGINT else _END_SECONDS)
+            self._wait_for_ends(self._grace if number_to_send == signal.SIGINT else _END_SECONDS)
         self._kill_all()
 
     def _kill_all(self) -> None:
