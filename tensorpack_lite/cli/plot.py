@@ -40,8 +40,8 @@ def plot(args: argparse.Namespace) -> int:
     figure = _draw(pyplot, curves, names, args.x)
     if args.output:
         figure.savefig(args.output)
-        trainings = "1 training" if len(curves) == 1 else f"{len(curves)} trainings"
-        sys.stdout.write(f"{len(names)} scalars of {trainings} written to {args.output}\n")
+        runs = "1 training run" if len(curves) == 1 else f"{len(curves)} training runs"
+        sys.stdout.write(f"{len(names)} scalars of {runs} written to {args.output}\n")
     else:
         pyplot.show()
     pyplot.close(figure)

@@ -86,7 +86,7 @@ def draw_gallery(gallery: Gallery) -> Html:
         element("figure", _draw(picture, side), element("figcaption", picture.caption))
         for picture in gallery.pictures
     ]
-    left_out = f"{gallery.num_left_out} more left out to keep the file small" if gallery.num_left_out else ""
+    left_out = f"{gallery.num_left_out} more omitted to keep the file small" if gallery.num_left_out else ""
     remarks = "; ".join(filter(None, (gallery.remark, left_out)))
     title = element("h3", gallery.title, element("small", f" ({remarks})") if remarks else None)
     return element("section", title, element("div", *figures, class_="gallery"))

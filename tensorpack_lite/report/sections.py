@@ -55,7 +55,7 @@ def draw_head(trainings: List[Training]) -> Html:
     for number, training in enumerate(trainings):
         swatch = element("i", class_=f"swatch c{number % NUM_COLORS}")
         sentences.append(element("li", swatch, element("b", training.name), ": ", headline(training)))
-    title = element("h1", f"{len(trainings)} trainings")
+    title = element("h1", f"{len(trainings)} training runs")
     return element("header", title, element("ul", *sentences, class_="lead"), _table_of_trainings(trainings))
 
 

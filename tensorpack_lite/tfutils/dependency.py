@@ -10,7 +10,7 @@ from typing import Any, Iterable, Mapping
 from ..compat import tfv1 as tf
 from ..compat.private import inside_control_flow
 from ..utils.argtools import graph_memoized
-from ..utils.naming import USED_TICKETS_KEY
+from ..utils.naming import CONSUMED_KEY
 
 _UPDATE = re.compile(r"Assign|Apply|Scatter|PartitionedCall|While|^If|^StatelessIf|Case")
 _STAGED = re.compile(r"Unstage|StagePeek")
@@ -129,7 +129,7 @@ def updates_wait_for_data(train_op: tf.Operation | tf.Tensor) -> bool:
     if not sources or any(_STAGED.search(op.type) for op in needed) or any(map(inside_control_flow, sources)):
         return False
     after = [_names_after(source) for source in sources]
-    uncounted = [*tf.local_variables(), *tf.get_collection(USED_TICKETS_KEY)]
+    uncounted = [*tf.local_variables(), *tf.get_collection(CONSUMED_KEY)]
     counters = {variable.op.name for variable in uncounted} | {"global_step"}
     candidates = after[0].union(op.name for op in needed)
     updates = {

@@ -23,10 +23,10 @@ READ_BEFORE_UPDATE_KEY = "READ_BEFORE_UPDATE"
 TOWER_COPIES_KEY = "TOWER_COPIES"
 """The collection of the operations that set a tower's copy of a variable to the value of the first tower."""
 
-USED_TICKETS_KEY = "USED_TICKETS"
+CONSUMED_KEY = "CONSUMED_DATAPOINTS"
 """The collection of the variables that count used datapoints. They are neither global nor local variables, so nothing resets them."""
 
-USED_TICKETS_OP_NAME = "count_used"
+CONSUMED_OP_NAME = "count_used"
 """The operations that count used datapoints. Those that take the datapoints wait for them."""
 
 

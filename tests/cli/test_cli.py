@@ -351,7 +351,7 @@ class TestPlot:
         output = stats / "curves.png"
         assert 0 == main(["plot", str(stats), str(stats / "stats.json"), "-o", str(output)])
         assert b"\x89PNG" == output.read_bytes()[:4]
-        assert "2 scalars of 2 trainings written" in capsys.readouterr().out
+        assert "2 scalars of 2 training runs written" in capsys.readouterr().out
 
     def test_curves(self, tmp_path, monkeypatch):
         """Each statistic has a plot with one curve per training; without -o, a window opens."""

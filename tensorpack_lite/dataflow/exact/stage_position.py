@@ -189,7 +189,7 @@ class StagePosition(Observer):
             yield None  # from here on, dropping the generator leaves the restored pass
             self._num_open += 1
             is_begun = True
-            source = self._continue(begin)
+            source = self._restore_progress(begin)
             is_replayed = not flow._can_seek()
             for datapoint in source:
                 self._restored = None
@@ -218,10 +218,10 @@ class StagePosition(Observer):
         if flow._can_seek():
             flow._leave()
         else:  # the datapoints of the pass have changed the stage, so they are replayed
-            self._continue(unobserved_pass(flow))
+            self._restore_progress(unobserved_pass(flow))
         self._restored = None
 
-    def _continue(self, begin: Begin) -> Iterator[Any]:
+    def _restore_progress(self, begin: Begin) -> Iterator[Any]:
         self._num_taken = (self._restored or {}).get("taken") or 0
         if self.flow._can_seek():
             return self._seek(begin, self._num_taken, (self._restored or {}).get("begin"))
