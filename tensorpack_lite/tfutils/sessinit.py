@@ -21,8 +21,15 @@ from .checkpoint_reader import (
     restoring,
 )
 from .common import get_op_tensor_name
-from .matching import Match, by_key, set_from_checkpoint
-from .mismatch import names_with_other_trainers, op_names, warn_of_mismatch, why_none_match
+from .matching import (
+    Match,
+    by_key,
+    names_with_other_trainers,
+    op_names,
+    set_from_checkpoint,
+    warn_of_mismatch,
+    why_none_match,
+)
 from .partitions import find_values, names_in_files
 from .tower.copies import update_copies
 from .varmanip import (
