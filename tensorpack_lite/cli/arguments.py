@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
-from typing import Any, Callable, NoReturn
+from typing import Any, Callable, NoReturn, Sequence
 
 from .._version import __version__
 
@@ -25,13 +25,13 @@ class _Parser(argparse.ArgumentParser):
     Its error about an unknown command names the command that was probably meant.
 
     Attributes:
-        has_program: whether the options are followed by a script or `-m module` with its arguments, which become `program`.
-            argparse cannot split them: it would interpret options of the script, such as `--help`.
+        program_after: what precedes a script or `-m module` with its arguments, which become `program`: "options", "--", or "" if
+            there is no script. argparse cannot split them off: it would interpret options of the script, such as `--help`.
     """
 
     def __init__(self, **options: Any) -> None:
         self._with_values: set[str] = set()
-        self.has_program = False
+        self.program_after = ""
         super().__init__(**options)
 
     def error(self, message: str) -> NoReturn:
@@ -45,21 +45,20 @@ class _Parser(argparse.ArgumentParser):
         return action
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        if not self.has_program:
+        if not self.program_after:
             return super().parse_known_args(args, namespace)
-        options, program = [], list(args)
-        while (
-            program and program[0] != "-" and program[0].startswith("-") and not program[0].startswith("-m")
-        ):
-            options.append(program.pop(0))
-            if options[-1] == "--":
-                options.pop()
-                break
-            if options[-1] in self._with_values and program:
-                options.append(program.pop(0))
-        namespace, unknown = super().parse_known_args(options, namespace)
-        namespace.program = program
+        end = args.index("--") if "--" in args else len(args)
+        if self.program_after == "options":
+            end = self._end_of_options(args)
+        namespace, unknown = super().parse_known_args(args[:end], namespace)
+        namespace.program = args[end + 1 :] if args[end : end + 1] == ["--"] else args[end:]
         return namespace, unknown
+
+    def _end_of_options(self, args: Sequence[str]) -> int:
+        end = 0
+        while end < len(args) and re.match("-(?!m|-$|$)", args[end]):
+            end += 2 if args[end] in self._with_values else 1
+        return min(end, len(args))
 
 
 def _describe_unknown(name: str, choices: str) -> str:
@@ -87,7 +86,7 @@ def make_parser() -> argparse.ArgumentParser:
         command.set_defaults(module=module or name.replace("-", "_"))
         if usage:
             command.usage = f"%(prog)s {usage}"
-            command.has_program = usage.endswith(_ARGUMENTS)
+            command.program_after = "options" if usage.endswith(_ARGUMENTS) else ""
         return command
 
     _add_checkpoint_commands(add)
@@ -214,7 +213,7 @@ def _add_commands_about_processes(add: Callable[..., _Parser]) -> None:
         usage=f"directory [-- {_PROGRAM}]",
     )
     command.add_argument("directory", help="the directory nan-<step> that TerminateOnNaN wrote")
-    command.add_argument("program", nargs="*", help=argparse.SUPPRESS)
+    command.program_after = "--"
 
 
 def _add_pipeline_commands(add: Callable[..., _Parser]) -> None:
