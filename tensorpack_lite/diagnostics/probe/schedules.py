@@ -127,7 +127,8 @@ def show_plans(plans: list[Plan], unknown: list[str], steps_per_epoch: int) -> s
         )
     if plans:
         rows = [
-            [f"{epoch + 1:g}", *(f"{schedule.at(epoch):.4g}" for schedule in plans)] for epoch in _shown(plans[0])
+            [f"{epoch + 1:g}", *(f"{schedule.at(epoch):.4g}" for schedule in plans)]
+            for epoch in _shown(plans[0])
         ]
         headers = ["in epoch, at its beginning", *(schedule.name for schedule in plans)]
         parts.append(tabulate(rows, headers=headers, disable_numparse=True))
