@@ -85,7 +85,7 @@ class RankConnection(Alone):
         )
 
     @contextmanager
-    def reporting(self, trainer: Trainer, place: str) -> Iterator[None]:
+    def reporting(self, trainer: Trainer, place: str) -> Iterator[None]:  # type: ignore[override]
         """
         Context that reports an error inside it to the other ranks.
 
