@@ -42,9 +42,8 @@ _END_SECONDS = 3.0  # between SIGTERM and SIGKILL, for ranks that have nothing t
 _LAST_LINES = 30
 _PREEMPTED = 143  # exit code of a rank that has saved and ended after a signal
 _FAILED = re.compile(r"Training failed at global_step=(\d+): (.*)")
-_PROGRESS = re.compile(
-    r"(?:Model saved to .*model-|\] Epoch \d+ of .*, global_step )(\d+)"
-)  # the latter in a quiet log
+# the latter in a quiet log
+_PROGRESS = re.compile(r"(?:Model saved to .*model-|\] Epoch \d+ of .*, global_step )(\d+)")
 
 # Used unless the user has set them.
 _HOROVOD_DEFAULTS = {
