@@ -22,7 +22,7 @@ from ..callbacks.saver import ModelSaver
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..loop.group import Callbacks, innermost
-from ..loop.moments import after_steps
+from ..loop.moments import after_steps, before_step
 from ..loop.resume_point import ResumePoint
 from ..loop.state import TrainLoop
 from ..tfutils.checkpoint_reader import CheckpointReader, read_checkpoint_state
@@ -248,11 +248,13 @@ def find_resume_point(
         return None
     if place.phase == "before_train":
         return None
-    if place is not saved and saved.steps_per_epoch > 0:
+    is_moved = place is not saved and saved.steps_per_epoch > 0
+    if is_moved:
         logger.warning(
             f"steps_per_epoch was {saved.steps_per_epoch} and is {loop.steps_per_epoch}. Training continues after the same number "
             f"of steps, which is step {place.num_steps} of epoch {place.epoch_num}."
         )
+    if is_moved and place.phase not in before_step():
         _warn_or_raise_skipped(
             saved._replace(num_called=0) if saved.has_moments_left else saved, callbacks, ""
         )
@@ -320,7 +322,7 @@ def continue_from(
     saved = (
         ResumePoint.from_dict(state["place"], "SessionInit.checkpoint_state") if "place" in state else place
     )
-    loop.resume_at(place.epoch_num, place.num_steps, place.has_calls_left)
+    loop.resume_at(place.epoch_num, place.num_steps, place.has_triggers_left)
     callbacks.resume_at(
         place.phase,
         len(callbacks.cbs) if called is None else called,

@@ -189,7 +189,7 @@ class PlannedHyperParamSetter(HyperParamSetter):
         loop = self.trainer.loop
         if loop.is_resumed:
             self._kept = self.get_current_value()
-            if not loop.has_calls_left:
+            if not loop.has_triggers_left:
                 self._set_planned(self._current_point())
 
     def _set_planned(self, point: int) -> None:
@@ -226,7 +226,7 @@ class PlannedHyperParamSetter(HyperParamSetter):
         if plan is None or not (trainer.exact or trainer.size == 1):
             return
         point, now = int(plan["point"]), self._current_point()
-        if trainer.loop.has_calls_left and point != now:
+        if trainer.loop.has_triggers_left and point != now:
             return  # the trigger is still to come
         if not self.step_based and plan["steps_per_epoch"] != trainer.loop.steps_per_epoch:
             point = now
