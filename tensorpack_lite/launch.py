@@ -341,11 +341,13 @@ class _Process:
 
     def _copy(self, stream: IO[bytes], to: IO[str]) -> None:
         """Show a stream line by line; a carriage return also ends a line."""
-        rest = b""
+        unfinished = b""
         while True:
             data = os.read(stream.fileno(), 1 << 16)
-            *lines, rest = (rest + data).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-            for line in lines + ([rest] if not data and rest else []):
+            *lines, unfinished = (
+                (unfinished + data).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+            )
+            for line in lines + ([unfinished] if not data and unfinished else []):
                 self._put(line.decode("utf-8", errors="replace"), to)
             if not data:
                 stream.close()
