@@ -37,6 +37,7 @@ from .graph import (
 )
 from .inference import BinaryClassificationStats, ClassificationError, Inferencer, ScalarStats
 from .inference_runner import DataParallelInferenceRunner, InferenceRunner, InferenceRunnerBase
+from .measures import AUC, Accuracy, ConfusionMatrix, RegressionErrors
 from .misc import EstimatedTimeLeft, InjectShell, SendStat
 from .monitor.base import MonitorBase
 from .monitor.comet import CometMLMonitor
@@ -80,6 +81,8 @@ if TYPE_CHECKING:
     from ..diagnostics.speed.speed import Speed
 
 __all__ = [
+    "AUC",
+    "Accuracy",
     "BinaryClassificationStats",
     "CSVWriter",
     "Callback",
@@ -90,6 +93,7 @@ __all__ = [
     "CheckReplicas",
     "ClassificationError",
     "CometMLMonitor",
+    "ConfusionMatrix",
     "DataParallelInferenceRunner",
     "DumpParamAsImage",
     "DumpTensor",
@@ -134,6 +138,7 @@ __all__ = [
     "ProcessTensors",
     "ProgressBar",
     "ProxyCallback",
+    "RegressionErrors",
     "ReportWriter",
     "RunOp",
     "RunUpdateOps",

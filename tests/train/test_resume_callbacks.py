@@ -327,7 +327,7 @@ GROUPS = {
     "setters": (SETTERS, {}),
     "setters before the saver": (SETTERS, {"is_saver_last": True}),
     "setters in a group": (SETTERS[:2], {"is_grouped": True}),
-    "EarlyStopping": ([stop_early("stat", patience=3)], {}),
+    "EarlyStopping": ([stop_early("stat", mode="min", patience=3)], {}),
     "EarlyStopping before the saver": (
         [stop_early("at_end", mode="max", patience=1)],
         {"is_saver_last": True},
@@ -336,7 +336,7 @@ GROUPS = {
         [
             keep_best(lambda: cb.MinSaver("stat")),
             keep_best(lambda: cb.MaxSaver("stat")),
-            keep_best(lambda: cb.TopKSaver("stat", k=2)),
+            keep_best(lambda: cb.TopKSaver("stat", k=2, mode="min")),
         ],
         {},
     ),

@@ -30,7 +30,6 @@ GRAPH_RULES: list[Rule] = [
     callback_rules.length_of_epoch,
     validation_rules.samples_left_out,
     validation_rules.repeated_samples,
-    validation_rules.smaller_last_batch,
     method_rules.method_that_nothing_calls,
     callback_rules.no_checkpoint_to_resume,
 ]
@@ -55,7 +54,6 @@ RULE_IDS = (
         "G17",
         "G18",
         "G19",
-        "G20",
         "G21",
         "G22",
     ),
