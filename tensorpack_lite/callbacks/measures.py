@@ -51,7 +51,8 @@ class _Measure(Inferencer):
 
     def _class_numbers(self, name: str, values: np.ndarray, num_classes: int | None) -> np.ndarray:
         """Return the class numbers of a tensor as a vector of integers."""
-        numbers = values.astype("int64").ravel()
+        with np.errstate(invalid="ignore"):  # NaN
+            numbers = values.astype("int64").ravel()
         if numbers.size and (numbers.min() < 0 or np.any(numbers != values.ravel())):
             raise self._error(f"'{name}' is not a tensor of class numbers, which are 0, 1, 2, ...")
         if num_classes is not None and numbers.size and numbers.max() >= num_classes:
@@ -132,9 +133,10 @@ class Accuracy(_Measure):
 
 def _place_of_label(scores: np.ndarray, label: np.ndarray) -> np.ndarray:
     """Return the place of each label in the descending order of the scores, 0 for the first one."""
-    own = np.take_along_axis(scores, label[:, np.newaxis], axis=1)
-    is_before = (scores > own) | ((scores == own) & (np.arange(scores.shape[1]) < label[:, np.newaxis]))
-    return np.where(np.isnan(scores).any(axis=1), scores.shape[1], is_before.sum(axis=1))
+    own, num_classes = np.take_along_axis(scores, label[:, np.newaxis], axis=1), scores.shape[1]
+    with np.errstate(invalid="ignore"):  # NaN
+        is_before = (scores > own) | ((scores == own) & (np.arange(num_classes) < label[:, np.newaxis]))
+    return np.where(np.isnan(scores).any(axis=1), num_classes, is_before.sum(axis=1))
 
 
 class ConfusionMatrix(_Measure):

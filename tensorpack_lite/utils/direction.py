@@ -1,5 +1,5 @@
 """
-Whether smaller or larger values of a statistic are better, by its name.
+Direction in which a statistic gets better, by its name.
 
 In:  the name of a statistic, such as "validation_error".
 Out: -1 if smaller values are better, 1 if larger ones are, 0 if the name does not tell.

@@ -239,6 +239,7 @@ WRONG = {
     ),
     "negative label": (lambda: numbers(Accuracy("s", "l"), NC, N - 1), "'l' is not a tensor of class numbers"),
     "fractional label": (lambda: numbers(Accuracy("s", "l"), NC, N + 0.5), "'l' is not a tensor of class numbers"),
+    "NaN label": (lambda: numbers(Accuracy("s", "l"), NC, N * np.nan), "'l' is not a tensor of class numbers"),
     "too few names": (lambda: numbers(ConfusionMatrix("s", "l", "ab"), NC, N), "there are 3 classes, but 2 names"),
     "too many names": (lambda: numbers(ConfusionMatrix("s", "l", CLASSES), NC, N), "there are 3 classes, but 4 names"),
     "names of AUC": (lambda: numbers(AUC("s", "l", "ab"), NC, N), "there are 3 classes, but 2 names"),
