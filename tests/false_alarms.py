@@ -6,7 +6,7 @@ training in which a hang was reported and the sentence. The exit code is 1 if th
 another reason, such as a limit of time, do not count.
 
 Training runs write their logs below the directory of pytest, and `--log-file` collects those without a directory. Tests that hang on
-purpose (tests/integration/test_hangs.py, test_hanging_ranks.py, tests/diagnostics/hangs/test_watch.py) are omitted.
+purpose (tests/integration/test_hangs.py, test_hanging_ranks.py, tests/diagnostics/hangs/test_detector.py) are omitted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOCKED = "No Python code of this process ran"
 ON_PURPOSE = (
     "integration/test_hangs.py",
     "integration/test_hanging_ranks.py",
-    "diagnostics/hangs/test_watch.py",
+    "diagnostics/hangs/test_detector.py",
 )
 TESTS = Path(__file__).resolve().parent
 

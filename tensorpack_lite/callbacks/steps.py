@@ -52,7 +52,7 @@ class ProgressBar(Callback):
         self._num_new = 0  # steps that the bar does not know
         self._on_first_cost: Callable[[float], None] | None = None
 
-    def watch_cost(self, function: Callable[[float], None]) -> None:
+    def hang_detector_cost(self, function: Callable[[float], None]) -> None:
         """
         Call a function with the cost of the first step, after that step.
 

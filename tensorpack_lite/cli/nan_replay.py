@@ -7,10 +7,10 @@ import json
 import os
 import sys
 
-from ..diagnostics.rehearsal.request import run_rehearsal
+from ..diagnostics.probe.request import run_probe
 
 
-def run(args: argparse.Namespace) -> int:
+def nan_replay(args: argparse.Namespace) -> int:
     """
     Run the script in another process until before its first step, and there the recorded step.
 
@@ -33,4 +33,4 @@ def run(args: argparse.Namespace) -> int:
     folder = None if args.program else record["working_directory"]
     sys.stdout.write(f"Running {' '.join(program)} until its first step ...\n")
     sys.stdout.flush()
-    return run_rehearsal("nan-replay", program, {"step_directory": directory}, folder)
+    return run_probe("nan-replay", program, {"step_directory": directory}, folder)

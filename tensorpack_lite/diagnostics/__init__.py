@@ -5,6 +5,6 @@ Diagnostics: everything that explains a training run. Training also works withou
 **Out:** sentences, in the log, in reports of hangs, in the manifest, and in the output of commands.
 **Next:** `train/defaults.py`, which adds them to a training, and `cli`, which has their commands.
 
-`lint`, `speed`, `hangs`, `nan`, `gpu`, `manifest`, `diff`, `data_check`, `model_summary` and `rehearsal` each have a folder. The
+`lint`, `speed`, `hangs`, `nan`, `gpu`, `manifest`, `diff`, `data_check`, `model_summary` and `probe` each have a folder. The
 packages that carry a training do not import this one, besides `train/defaults.py` and the list of names in `callbacks`.
 """

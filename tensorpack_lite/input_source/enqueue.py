@@ -21,7 +21,7 @@ from ..dataflow.base import DataFlow, DataFlowTerminated
 from ..dataflow.meter import Meter
 from ..dataflow.records import COUNT, TICKET
 from ..dataflow.repeat import RepeatedData
-from ..loop.signals.interrupt import error_of_interrupted_run
+from ..loop.signals.interruptible import error_of_interrupted_run
 from ..utils import logger
 from ..utils.concurrency import ShareSessionThread
 from ..utils.handoff import HandoffQueue
@@ -92,7 +92,7 @@ class EnqueueOps:
 
     def make_call(self, session: tf.Session, size: int) -> Callable[..., object]:
         """Return a function that enqueues `size` datapoints. Its arguments are the arrays of all of them."""
-        feeds = [placeholder for one in self._placeholders[:size] for placeholder in one]
+        feeds = [placeholder for group in self._placeholders[:size] for placeholder in group]
         return private.make_callable(session, [], [self._ops[size - 1]], feeds)
 
 

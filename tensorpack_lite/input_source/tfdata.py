@@ -11,7 +11,7 @@ from ..compat import TF_VERSION, ensure_graph_mode, tensorflow
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow, DataFlowTerminated
 from ..loop.callback import Callback
-from ..loop.signals.interrupt import error_of_interrupted_run
+from ..loop.signals.interruptible import error_of_interrupted_run
 from ..utils.checks import check_type
 from ..utils.handoff import HandoffQueue
 from .base import FeedfreeInput

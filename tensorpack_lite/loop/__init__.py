@@ -14,7 +14,7 @@ from .group import Callbacks
 from .hooks import CallbackToHook, HookToCallback
 from .proxy_callback import ProxyCallback
 from .session import HookedSession
-from .signals.preemption import Preempted
+from .signals.end_signals import Preempted
 from .state import Outcome, StopTraining, TrainLoop
 from .trainer import LoopMonitors, LoopTrainer, TrainArguments
 

@@ -14,8 +14,7 @@ The interface of extensions: parts of a training with moments that callbacks do 
 
 The contexts are entered in the order of `trainer.extensions`, and left in the opposite order.
 
-A new moment also needs its call in train/trainer.py, a forwarding method in `Rehearsal` of diagnostics/rehearsal, and a
-row in docs/callbacks.md.
+A new moment also needs its call in train/trainer.py and a row in docs/callbacks.md.
 """
 
 from __future__ import annotations

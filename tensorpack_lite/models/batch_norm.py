@@ -9,7 +9,7 @@ The function `BatchNorm` shows all steps:
   builds the update, which runs with the training step, through UPDATE_OPS, or whenever the output is
   computed.
 - **Inference** normalizes by the averages.
-- **Gradients** are TensorFlow's, except those of means over towers and processes: `tfutils/tower/joint.py`
+- **Gradients** are TensorFlow's, except those of means over towers and processes: `tfutils/tower/cross_tower.py`
   defines the gradient of such a mean as the mean of the gradients from all towers or processes.
 
 `normalization.py` has the arithmetic.
@@ -27,7 +27,7 @@ from ..tfutils.collection import inside_branch
 from ..tfutils.early_read import shared_read
 from ..tfutils.precision import may_overflow
 from ..tfutils.tower.context import get_current_tower_context
-from ..tfutils.tower.joint import mean_over_ranks, mean_over_towers
+from ..tfutils.tower.cross_tower import mean_over_ranks, mean_over_towers
 from ..utils.argtools import log_once
 from ..utils.checks import check_choice
 from .arguments import convert_to_tflayer_args
@@ -333,7 +333,7 @@ def _create_averages(
     if context is not None and context.is_main_training_tower:
         collected = tf.get_collection_ref(tf.GraphKeys.MODEL_VARIABLES)
         for average in averages:
-            if is_variable(average) and not any(average is other for other in collected):
+            if is_variable(average) and not any(average is variable for variable in collected):
                 collected.append(average)
     return averages
 

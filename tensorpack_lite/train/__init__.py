@@ -9,7 +9,7 @@ Trainers: each builds a `train_op` in a different way, and all share one loop.
 from typing import TYPE_CHECKING
 
 from ..graph_builder.model_desc import ModelDesc, ModelDescBase
-from ..loop.signals.preemption import Preempted
+from ..loop.signals.end_signals import Preempted
 from ..loop.state import StopTraining
 from ..utils.missing_names import explain_missing_names
 from .collective import CollectiveTrainer

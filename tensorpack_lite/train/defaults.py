@@ -13,11 +13,11 @@ from ..callbacks.report import ReportWriter
 from ..callbacks.steps import ProgressBar
 from ..callbacks.summary import MergeAllSummaries, MovingAverageSummary
 from ..diagnostics.gpu.errors import GPUErrors
-from ..diagnostics.hangs.watch import HangWatch
+from ..diagnostics.hangs.detector import HangDetection
 from ..diagnostics.lint.lint import Lint
 from ..diagnostics.manifest.model_graph import ModelGraph
 from ..diagnostics.manifest.writer import ManifestWriter
-from ..diagnostics.rehearsal.extension import Rehearsal
+from ..diagnostics.probe.extension import Rehearsal, answers
 from ..diagnostics.speed.speed import Speed
 from ..loop.callback import Callback
 from ..loop.extension import ExtendedTrainer, Extension
@@ -27,8 +27,6 @@ from .directory_lock import DirectoryLock
 from .exact.extension import ExactTraining
 from .exact.total_batch import TotalBatch
 from .signals.extension import Signals
-
-__all__ = ["DEFAULT_CALLBACKS", "DEFAULT_EXTENSIONS", "DEFAULT_MONITORS"]
 
 
 def DEFAULT_CALLBACKS() -> list[Callback]:  # noqa: N802
@@ -89,14 +87,15 @@ def DEFAULT_EXTENSIONS(  # noqa: N802
         >>> trainer.extensions = DEFAULT_EXTENSIONS(lint="error")
     """
     return [
-        ExactTraining(),  # sets `trainer.exact`, which `Signals` reads
+        ExactTraining(),
         TotalBatch(),
         Signals(end_within),
         DirectoryLock(),  # before the callbacks write there
         ModelGraph(),
-        Rehearsal(rehearse),  # ends the process before lint would write into its directory
+        Rehearsal(rehearse),
+        *answers(),  # end the process before lint would write into its directory
         Lint(lint, lint_ignore),
-        HangWatch(on_hang),
+        HangDetection(on_hang),
         GPUErrors(),
         ListVariables(),
         ExplainsMistakes(),
@@ -107,7 +106,7 @@ def configured_extensions(
     lint: str, lint_ignore: Sequence[str], on_hang: str, rehearse: bool
 ) -> list[Extension]:
     """Return the extensions that have settings in a TrainConfig. They replace those of the trainer."""
-    return [Rehearsal(rehearse), Lint(lint, lint_ignore), HangWatch(on_hang)]
+    return [Rehearsal(rehearse), Lint(lint, lint_ignore), HangDetection(on_hang)]
 
 
 class ListVariables(Extension):

@@ -9,7 +9,7 @@ from ..compat import private
 from ..compat import tfv1 as tf
 from ..loop.group import Callbacks
 from ..loop.session import HookedSession
-from ..loop.signals.preemption import Preempted
+from ..loop.signals.end_signals import Preempted
 from ..loop.state import Outcome, TrainLoop
 from ..utils import logger
 from ..utils.utils import humanize_time_delta

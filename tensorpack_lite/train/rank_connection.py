@@ -18,6 +18,7 @@ from ..callbacks.monitor.base import MonitorBase
 from ..compat import tensorflow
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
+from ..ranks.alone import Alone
 from ..ranks.authentication import Credentials
 from ..ranks.channel import RankChannel
 from ..ranks.connecting import RankError
@@ -41,7 +42,7 @@ _EQUAL = "equal"
 _ECHO_SECONDS = 5.0  # time for the failure behind such an error to arrive
 
 
-class RankConnection:
+class RankConnection(Alone):
     """
     Connection of a trainer to the other ranks; a trainer that trains alone has none.
 
@@ -60,6 +61,8 @@ class RankConnection:
         RankError: the ranks did not connect.
         OSError, ValueError: the secret cannot be read, or is too short.
     """
+
+    channel: RankChannel
 
     def __init__(
         self,
@@ -82,7 +85,7 @@ class RankConnection:
         )
 
     @contextmanager
-    def reporting(self, trainer: Trainer | None, place: str) -> Iterator[None]:
+    def reporting(self, trainer: Trainer, place: str) -> Iterator[None]:  # type: ignore[override]
         """
         Context that reports an error inside it to the other ranks.
 
@@ -185,8 +188,8 @@ class RankConnection:
         """
         steps = self.channel.all_gather("the end of training", step)
         if len(set(steps)) > 1:
-            each = ", ".join(f"{number} on rank {rank}" for rank, number in enumerate(steps))
-            logger.warning(f"The ranks trained for different numbers of steps: {each}.")
+            listed = ", ".join(f"{number} on rank {rank}" for rank, number in enumerate(steps))
+            logger.warning(f"The ranks trained for different numbers of steps: {listed}.")
         self._leave()
 
     def _report(self, error: BaseException, place: str) -> None:
@@ -293,9 +296,11 @@ def _tell_first_that_differs(digests: Sequence[str], description: object) -> lis
     ]
 
 
-def _first_difference(first: Sequence[tuple[str, object]], other: Sequence[tuple[str, object]]) -> str | None:
+def _first_difference(
+    first: Sequence[tuple[str, object]], second: Sequence[tuple[str, object]]
+) -> str | None:
     """Describe the first difference: a missing name, another value, or another order."""
-    here, there = dict(first), dict(other)
+    here, there = dict(first), dict(second)
     for name, value in [*here.items(), *there.items()]:
         if name not in there:
             return f"it lacks {name} ({value})"

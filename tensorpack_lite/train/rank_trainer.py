@@ -19,7 +19,7 @@ from ..input_source.base import InputSource
 from ..loop.callback import Callback
 from ..loop.group import innermost
 from ..loop.resume_point import ResumePoint
-from ..loop.signals.preemption import Preempted
+from ..loop.signals.end_signals import Preempted
 from ..ranks.connecting import RankError
 from ..ranks.exit_code import end_with_code
 from ..ranks.meeting import Meeting
@@ -58,6 +58,8 @@ class RankTrainer(SingleCostTrainer):
         BROADCAST_EVERY_EPOCH: whether all ranks get the variables of rank 0 after each epoch; can be set
             before training.
     """
+
+    ranks: RankConnection  # an `Alone` in a process that trains alone, which does not call what that lacks
 
     def __init__(self) -> None:
         super().__init__()
@@ -257,8 +259,8 @@ class RankTrainer(SingleCostTrainer):
         if self.size == 1:
             return super().state_to_resume(state)
         if self.is_chief:
-            (mine, *others), not_exact = split_state(state, self.size)
-            take_part(self.ranks.channel, [{}, *others])
+            (mine, *of_peers), not_exact = split_state(state, self.size)
+            take_part(self.ranks.channel, [{}, *of_peers])
             return mine or None, not_exact
         self._checkpoint_state = take_part(self.ranks.channel, None) or None
         return self._checkpoint_state, ""
@@ -282,8 +284,7 @@ class RankTrainer(SingleCostTrainer):
                 raise
 
     def _broadcast(self) -> None:
-        ranks: Any = self.ranks
-        with self._explaining(), ranks.waiting("taking rank 0's variables"):
+        with self._explaining(), self.ranks.waiting("taking rank 0's variables"):
             tf.get_default_session().run(self._sync_op)
 
     @contextmanager

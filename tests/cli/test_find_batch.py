@@ -10,7 +10,7 @@ from fakes.commands import python_runner
 pytest.importorskip("tensorflow")
 
 from tensorpack_lite.cli.main import main
-from tensorpack_lite.diagnostics.rehearsal.find_batch import Measured, Search, double, show_batches
+from tensorpack_lite.diagnostics.probe.find_batch import Measured, Search, double, show_batches
 
 SCRIPT = """
 import time

@@ -14,7 +14,7 @@ from tensorpack_lite.callbacks.param.hyperparam import ObjAttrParam
 from tensorpack_lite.callbacks.param.schedule import ScheduledHyperParamSetter
 from tensorpack_lite.callbacks.param.setter import HyperParamSetterWithFunc
 from tensorpack_lite.cli.main import main
-from tensorpack_lite.diagnostics.rehearsal.schedules import plan, show_plans, sparkline
+from tensorpack_lite.diagnostics.probe.schedules import plan, show_plans, sparkline
 from tensorpack_lite.utils import schedules
 
 SCRIPT = """

@@ -1,4 +1,4 @@
-"""Tests of tfutils/tower/joint.py: means over towers that are built one after the other, and their gradients."""
+"""Tests of tfutils/tower/cross_tower.py: means over towers that are built one after the other, and their gradients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tensorpack_lite.compat import private
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.graph_builder.data_parallel import DataParallelBuilder
 from tensorpack_lite.tfutils.tower.context import TowerContext, TrainTowerContext
-from tensorpack_lite.tfutils.tower.joint import mean_over_ranks, mean_over_towers, require_all_towers
+from tensorpack_lite.tfutils.tower.cross_tower import mean_over_ranks, mean_over_towers, require_all_towers
 from tensorpack_lite.tfutils.tower.tower_ranks import TowerRanks
 
 VALUES = np.array([[1.0, 2.0], [5.0, -4.0], [0.5, 0.25]])

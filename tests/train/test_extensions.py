@@ -11,10 +11,10 @@ from fakes.trainers import run
 from tensorpack_lite.callbacks import Callback, ModelSaver
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.diagnostics.gpu.errors import GPUErrors
-from tensorpack_lite.diagnostics.hangs.watch import HangWatch
+from tensorpack_lite.diagnostics.hangs.detector import HangDetection
 from tensorpack_lite.diagnostics.lint.lint import Lint
 from tensorpack_lite.diagnostics.manifest.model_graph import ModelGraph
-from tensorpack_lite.diagnostics.rehearsal.extension import Rehearsal
+from tensorpack_lite.diagnostics.probe.extension import Rehearsal
 from tensorpack_lite.loop.extension import Extension
 from tensorpack_lite.loop.trainer import LoopTrainer
 from tensorpack_lite.train.config import AutoResumeTrainConfig
@@ -187,7 +187,7 @@ def test_the_default_extensions():
         ModelGraph,
         Rehearsal,
         Lint,
-        HangWatch,
+        HangDetection,
         GPUErrors,
         ListVariables,
         ExplainsMistakes,

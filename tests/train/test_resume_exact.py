@@ -27,7 +27,7 @@ from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.callback_factory import CallbackFactory
-from tensorpack_lite.loop.signals.preemption import Preempted
+from tensorpack_lite.loop.signals.end_signals import Preempted
 from tensorpack_lite.loop.state import StopTraining
 from tensorpack_lite.models.batch_norm import BatchRenorm
 from tensorpack_lite.tfutils.varmanip import kept_variables

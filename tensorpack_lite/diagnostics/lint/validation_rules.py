@@ -78,5 +78,7 @@ def _stages(flow: DataFlow) -> Iterator[DataFlow]:
 def _batches_in(flow: DataFlow) -> list[Any]:
     """Return the stages that make batches of equal numbers of samples."""
     return [
-        one for one in _stages(flow) if isinstance(one, BatchData) and not isinstance(one, BatchDataByShape)
+        stage
+        for stage in _stages(flow)
+        if isinstance(stage, BatchData) and not isinstance(stage, BatchDataByShape)
     ]

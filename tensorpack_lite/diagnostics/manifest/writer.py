@@ -15,7 +15,7 @@ from ...callbacks.steps import MaintainStepCounter
 from ...compat import tensorflow
 from ...input_source.reset import ResetInput, inputs_of
 from ...loop.callback import Callback
-from ...loop.signals.preemption import Preempted
+from ...loop.signals.end_signals import Preempted
 from ...loop.state import Outcome
 from ...tfutils.graph_description import describe_graph
 from ...utils import logger
@@ -23,7 +23,7 @@ from ...utils.errors import DamagedFileError
 from ...utils.manifest_file import FILENAME, FORMAT, read_manifest, write_manifest
 from ...utils.memory import peak_memory
 from ...utils.random_streams import get_rng_seed
-from ..hangs.watch import HangWatch
+from ..hangs.detector import HangDetection
 from .code import describe_code
 from .describe import Describer, describe, describe_files
 from .environment import describe_machine, describe_packages, describe_variables
@@ -111,14 +111,14 @@ class ManifestWriter(Callback):
         if not self._manifest["resumptions"]:
             self._set_late_parts()
             self._manifest["first datapoints"] = [
-                one.flow.first_checksums() for one in inputs_of(self.trainer)
+                source.flow.first_checksums() for source in inputs_of(self.trainer)
             ]
         monitors = self.trainer.monitors
         histories = {name: monitors.get_history(name) for name in monitors.scalar_names}
         self._manifest["statistics"] = {name: _summarize(history) for name, history in histories.items()}
         self._manifest["exit"] = self._describe_exit()
         self._manifest["peak memory"] = peak_memory()
-        # `Watch` allows for them next time
+        # `HangDetector` allows for them next time
         self._manifest["longest waits"] = self._longest_waits()
         self._write()
 
@@ -148,15 +148,15 @@ class ManifestWriter(Callback):
     def _settings(self) -> dict[str, Any]:
         trainer = self.trainer
         name = trainer.__class__.__name__  # not that of `type`: the trainer is a weak reference
-        given = {key: value for key, value in self._given().items() if key != "session_init"}
-        return {"trainer": name, "ranks": trainer.size, "exact": trainer.exact, **given}
+        objects = {key: value for key, value in self._given().items() if key != "session_init"}
+        return {"trainer": name, "ranks": trainer.size, "exact": trainer.exact, **objects}
 
     def _given(self) -> dict[str, Any]:
         """Return the objects that the training was given, by name."""
         arguments, model = self.trainer.arguments, self.trainer.model
-        given = {} if model is None else {"model": model}
+        objects = {} if model is None else {"model": model}
         creator, init = (None, None) if arguments is None else arguments[:2]
-        return {**given, "session_creator": creator, "session_init": init}
+        return {**objects, "session_creator": creator, "session_init": init}
 
     def _num_operations(self) -> int:
         """Return the number of operations in the graph of the model, without those of callbacks."""
@@ -164,9 +164,9 @@ class ManifestWriter(Callback):
         return len(self.graph.get_operations()) if extension is None else extension.num_operations
 
     def _longest_waits(self) -> dict[str, float]:
-        extension = self.trainer.find_extension(HangWatch)
-        watch = None if extension is None else extension.watch
-        return {} if watch is None else dict(watch.longest_waits)
+        extension = self.trainer.find_extension(HangDetection)
+        detector = None if extension is None else extension.detector
+        return {} if detector is None else dict(detector.longest_waits)
 
     def _describe_exit(self) -> dict[str, Any]:
         loop = self.trainer.loop

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import Any, Iterator
+from typing import Any
 
 from ...compat import tfv1 as tf
 from ...loop.extension import ExtendedTrainer, Extension
 from ...tfutils.exact.state import find_exact
-from ...utils.naming import USED_TICKETS_KEY
+from ...utils.naming import CONSUMED_KEY
 from ...utils.random_streams import advance_rng_seed
 from .what_is_exact import say_what_is_exact
 
@@ -24,14 +23,6 @@ class ExactTraining(Extension):
     state_name = "exact"
     not_exact = ""
 
-    @contextmanager
-    def around_training(self, trainer: ExtendedTrainer) -> Iterator[None]:
-        """Set `trainer.exact`."""
-        exact = find_exact()
-        if exact is not None:
-            trainer.exact = exact.mode
-        yield
-
     def before_setup(self, trainer: ExtendedTrainer) -> None:
         """Give streams of random numbers other seeds than at the beginning, unless they continue exactly."""
         if find_exact() is None and trainer.arguments is not None:
@@ -45,7 +36,7 @@ class ExactTraining(Extension):
 
     def after_initialize(self, trainer: ExtendedTrainer) -> None:
         """Initialize the counters of datapoints, which a session creator of the user may not know."""
-        trainer.sess.run([counter.initializer for counter in tf.get_collection(USED_TICKETS_KEY)])
+        trainer.sess.run([counter.initializer for counter in tf.get_collection(CONSUMED_KEY)])
 
     def before_epochs(self, trainer: ExtendedTrainer) -> None:
         """Log what is not exact, and restore generators and local variables."""

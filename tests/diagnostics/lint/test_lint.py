@@ -339,12 +339,12 @@ class TestFirstCost:
     def test_the_bar_without_lint(self):
         """The function gets the first cost, once. A bar of other tensors does not call it."""
         costs, bar, other = [], ProgressBar(), ProgressBar([])
-        bar.watch_cost(costs.append)
-        other.watch_cost(costs.append)
+        bar.hang_detector_cost(costs.append)
+        other.hang_detector_cost(costs.append)
         run(CountingTrainer(), [bar, other])
         assert [] == costs  # this trainer has no cost
         bar = ProgressBar()
-        bar.watch_cost(costs.append)
+        bar.hang_detector_cost(costs.append)
         train(callbacks=[bar], steps=3, lint="off")
         assert 1 == len(costs)
         assert 0 < costs[0] < 10

@@ -27,7 +27,7 @@ from tensorpack_lite.input_source.tfdata import TFDatasetInput
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.loop.resume_point import ResumePoint
-from tensorpack_lite.loop.signals.preemption import Preempted
+from tensorpack_lite.loop.signals.end_signals import Preempted
 from tensorpack_lite.loop.state import StopTraining
 from tensorpack_lite.train.config import AutoResumeTrainConfig, TrainConfig
 from tensorpack_lite.train.interface import launch_train_with_config
