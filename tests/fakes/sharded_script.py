@@ -14,12 +14,16 @@ import numpy as np
 from fakes.rank_script import Net, batches
 
 from tensorpack_lite.callbacks import (
+    AUC,
+    Accuracy,
     ClassificationError,
+    ConfusionMatrix,
     EarlyStopping,
     EMAWeights,
     Inferencer,
     InferenceRunner,
     ObjAttrParam,
+    RegressionErrors,
     ScalarStats,
     ShardedInferenceRunner,
     StatMonitorParamSetter,
@@ -31,13 +35,18 @@ from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.train.collective import CollectiveTrainer
 
+MEASURES = ["cost", "wrong", "accuracy", "f1", "auc", "r2"]
+
 
 class Judged(Net):
-    """The network, with a tensor that is 1 for each wrongly predicted sample."""
+    """The network, with a tensor that is 1 for each wrongly predicted sample, scores of three classes, and two numbers."""
 
     def build_graph(self, x, y):
         cost = super().build_graph(x, y)
         tf.identity(tf.cast(tf.not_equal(y, 0), tf.float32), name="wrong")
+        tf.identity(x[:, :3], name="scores")
+        tf.identity(x[:, 3], name="predicted")
+        tf.identity(x[:, 4], name="true")
         return cost
 
 
@@ -63,7 +72,7 @@ class Keep(Callback):
         self.path, self.numbers = path, numbers
 
     def _after_train(self):
-        names = ["all_cost", "all_wrong", "one_cost", "one_wrong"]
+        names = [f"{which}_{name}" for which in ("all", "one") for name in MEASURES]
         found = {name: self.trainer.monitors.get_history(name) for name in names}
         with open(self.path, "w", encoding="utf-8") as file:
             rate = getattr(self.trainer, "rate", None)
@@ -91,6 +100,8 @@ def validation(count, rng):
 def runner(kind, prefix, flow, *more):
     """Return a runner whose results have a prefix."""
     stats = [ScalarStats("cost", prefix=prefix), ClassificationError("wrong", f"{prefix}_wrong")]
+    stats += [measure("scores", "y", prefix=prefix) for measure in (Accuracy, ConfusionMatrix, AUC)]
+    stats += [RegressionErrors("predicted", "true", prefix=prefix)]
     return kind(flow, [*stats, *more], tower_name=prefix)
 
 

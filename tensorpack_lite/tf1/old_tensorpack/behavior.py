@@ -60,6 +60,20 @@ def warn_of_missing_statistics(statistic_reader: Any) -> None:
     replacement.replace(reader, "__init__", construct)
 
 
+def warn_of_direction(direction: Any) -> None:
+    """Warn if a callback takes the worst values of a statistic for the best ones, instead of raising an error."""
+    plain = direction.check_direction
+
+    @functools.wraps(plain)
+    def check_direction(*args: Any) -> None:
+        try:
+            plain(*args)
+        except ValueError as error:
+            load("utils.logger").warning(str(error))
+
+    replacement.replace(direction, "check_direction", check_direction)
+
+
 def accept_list_of_summaries(summary: Any) -> None:
     """Accept the pairs of `add_param_summary` as one list, as in 2016."""
     plain = summary.add_param_summary
@@ -125,4 +139,5 @@ BEHAVIOR = {
     "predict.export": name_with_index,
     "tfutils.summary": accept_list_of_summaries,
     "utils.checks": round_counts_down,
+    "utils.direction": warn_of_direction,
 }

@@ -205,7 +205,6 @@ GRAPH_FAULTS = {
         right,
         {"callbacks": lambda: with_runner(IdleRunner(images(), 2, 2))},
     ),
-    "G20": ("G20", right, {"callbacks": lambda: with_runner(BatchData(images(38).ds, 4, remainder=True))}),
     "G21": ("G21", right, {"callbacks": lambda: [Misnamed(), *usual_callbacks()]}),
     "G22": ("G22", right, {"callbacks": lambda: usual_callbacks(saves=False), "init": resumes}),
 }
