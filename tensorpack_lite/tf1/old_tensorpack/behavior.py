@@ -78,7 +78,7 @@ def accept_list_of_summaries(summary: Any) -> None:
     @functools.wraps(plain_average)
     def add_moving_summary(*scalars: Any, **kwargs: Any) -> Any:
         lists = [one if isinstance(one, (list, tuple)) else [one] for one in scalars]
-        averages = []
+        averages: list[Any] = []
         for scalar in itertools.chain(*lists):
             averages += [] if has_average(scalar) else plain_average(scalar, **kwargs)
         return averages

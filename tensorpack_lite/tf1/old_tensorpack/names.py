@@ -22,7 +22,7 @@ def add_names(module: ModuleType) -> None:
     place = module.__name__.partition(".")[2]
     names = _names_by_module().get(place, {})
     stars = [name for name in names if f"{place}.{name}".lstrip(".") in OLD_NAMES and name[0] != "_"]
-    stars += [*_star_names().get(place, []), *STAR_NAMES.get(place, [])]
+    stars += [*star_names().get(place, []), *STAR_NAMES.get(place, [])]
     if names or "__getattr__" in vars(module):
         replacement.add(module, "__getattr__", _Finder(module, names, stars).find)
     if stars and place:  # the facade computes its names when it is asked
@@ -37,12 +37,9 @@ def _names_by_module() -> dict[str, dict[str, Old]]:
     for path, old in {**OLD_NAMES, **OLD_MODULES}.items():
         module, _, name = path.rpartition(".")
         found.setdefault(module, {})[name] = old
-    for module, names in _star_names().items():
+    for module, names in star_names().items():
         found.setdefault(module, {}).update(names)
     return found
-
-
-_star_names = lru_cache(maxsize=None)(star_names)
 
 
 class _StarNames(List[str]):

@@ -7,6 +7,7 @@ those that scripts import by name.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Iterator
 
 from ...utils.old_names_table import OLD_MODULES, OLD_NAMES, Old
@@ -272,6 +273,7 @@ _ALSO_IN = {
 }
 
 
+@lru_cache(maxsize=None)
 def star_names() -> dict[str, dict[str, Old]]:
     """Return {module of today: {name: what became of it}}."""
     found: dict[str, dict[str, Old]] = {}
