@@ -46,7 +46,10 @@ SAID = {
     "flags_2016": [
         "tf.nn.sparse_softmax_cross_entropy_with_logits takes its arguments in the order of TensorFlow 0.x"
     ],
-    "layers_2016": ["MultiProcessRunner: reset_state() was not called"],
+    "layers_2016": [
+        "MultiProcessRunner: reset_state() was not called",
+        "TestDataSpeed: DataFromList has no datapoint after the warm-up of 8",
+    ],
     "trackers_2018": [
         "GPUUtilizationTracker: the GPUs are pretended, so nothing is reported.",
         "GPUMemoryTracker: the session has no GPU, so nothing is reported.",

@@ -52,6 +52,7 @@ def get_data():
 if __name__ == "__main__":
     for dp in BatchData(get_data(), 16).get_data():
         assert dp[0].shape == (16, 8, 8, 1)
+    TestDataSpeed(DataFromList([[0]] * 4), 10, warmup=8).start()
     logger.set_logger_dir("train_log", action="d")
     config = TrainConfig(
         dataset=BatchData(get_data(), 16),
