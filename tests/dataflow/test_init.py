@@ -21,6 +21,21 @@ def test_the_address_has_the_same_objects():
     assert [] == [name for name in common.__all__ if getattr(common, name) is not getattr(dataflow, name)]
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("MultiProcessMapData", "MultiProcessMapDataZMQ"),
+        ("MultiProcessPrefetchData", "MultiProcessRunner"),
+        ("PrefetchData", "MultiProcessRunner"),
+        ("PrefetchDataZMQ", "MultiProcessRunnerZMQ"),
+        ("MultiThreadPrefetchData", "MultiThreadRunner"),
+    ],
+)
+def test_old_names(old, new):
+    """The names of tensorpack before 0.9 refer to the same classes."""
+    assert getattr(dataflow, old) is getattr(dataflow, new)
+
+
 @pytest.mark.slow
 def test_importing_it_loads_nothing_large():
     """Importing the package does not import TensorFlow, scikit-learn, SciPy, OpenCV or ZMQ."""

@@ -98,12 +98,6 @@ class TestDropping:
 
 
 class TestBatches:
-    def test_one_process_keeps_the_order(self):
-        """With one process, batches equal those of BatchData(MapData(ds)), repeated."""
-        batches = list(itertools.islice(ready(Numbers(), 1, identity, 4), 6))
-        assert 2 * [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]] == [b[1].tolist() for b in batches]
-        assert {(4, 4)} == {b[0].shape for b in batches}
-
     def test_several_lose_and_repeat_nothing(self):
         """Several processes neither lose nor repeat datapoints, up to those in flight."""
         batches = list(itertools.islice(ready(Numbers(), 3, identity, 2, buffer_size=12), 300))
@@ -122,11 +116,6 @@ class TestBatches:
         pids = {pid for batch in itertools.islice(flow, 20) for pid in batch[2].tolist()}
         assert 1 == len(pids)
         assert os.getpid() not in pids
-
-    def test_no_length(self):
-        """`len` raises NotImplementedError."""
-        with pytest.raises(NotImplementedError, match="never ends"):
-            len(MultiProcessMapAndBatchDataZMQ(DataFromList([[1]] * 9), 1, identity, 2))
 
     def test_a_pass_continues_the_stream(self):
         """An iteration continues the stream where the last one stopped."""
@@ -173,35 +162,6 @@ class TestErrors:
         flow = ready(ds, 2, func, 4)
         with pytest.raises(error, match=text):
             list(itertools.islice(flow, 1000))
-
-    @pytest.mark.parametrize(
-        ("args", "error", "text"),
-        [
-            ((0, identity, 4), ValueError, "num_proc is too small .expected at least 1, got 0"),
-            ((1, identity, 0), ValueError, "batch_size is too small .expected at least 1, got 0"),
-            (
-                (1, identity, 4, 4),
-                ValueError,
-                "buffer_size is too small .expected more than batch_size 4, got 4",
-            ),
-            ((1, None, 4), TypeError, "map_func has the wrong type .expected a function"),
-        ],
-    )
-    def test_arguments(self, args, error, text):
-        """Invalid arguments raise an error that names them."""
-        with pytest.raises(error, match=f"MultiProcessMapAndBatchDataZMQ: {text}"):
-            MultiProcessMapAndBatchDataZMQ(Numbers(), *args)
-
-    def test_a_second_reset_is_refused(self):
-        """A second `reset_state` raises RuntimeError."""
-        flow = ready(Numbers(), 1, identity, 4)
-        with pytest.raises(RuntimeError, match="reset_state.. was called twice"):
-            flow.reset_state()
-
-    def test_iterating_before_reset(self):
-        """Iterating before `reset_state` raises RuntimeError."""
-        with pytest.raises(RuntimeError, match=r"reset_state\(\) was not called"):
-            next(iter(MultiProcessMapAndBatchDataZMQ(Numbers(), 1, identity, 4)))
 
 
 def test_both_names_and_the_default_buffer():

@@ -8,7 +8,7 @@ from collections import Counter, deque
 
 import pytest
 
-from tensorpack_lite.dataflow.base import DataFlow, NotResetError
+from tensorpack_lite.dataflow.base import DataFlow
 from tensorpack_lite.dataflow.map_engine import ParallelMapData, WorkerPool
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
 
@@ -254,11 +254,6 @@ class TestStrict:
         for _ in range(200):
             assert [0, 1, 4, 9, 16, 25] == sorted(flow)
 
-    def test_one_worker_keeps_the_order(self):
-        """With one worker, a pass has the order of the source."""
-        flow = reset(FakeMap(Counting(6), buffer_size=4, strict=True))
-        assert [list(range(6))] * 3 == [list(flow) for _ in range(3)]
-
     def test_the_buffer_is_cut_to_the_length(self):
         """The buffer is limited to the length, so that a pass does not pull from the next one."""
         source = Counting(6)
@@ -331,24 +326,6 @@ class TestStrict:
 
 
 class TestLife:
-    def test_iterating_without_reset(self):
-        """Iterating before `reset_state` raises NotResetError."""
-        with pytest.raises(NotResetError, match=r"FakeMap: reset_state\(\) was not called"):
-            next(iter(FakeMap(Counting(6))))
-
-    def test_two_iterations_at_once(self):
-        """A second iterator raises RuntimeError until the first one is deleted."""
-        flow = reset(FakeMap(Counting(6)))
-        first = iter(flow)
-        next(first)
-        with pytest.raises(RuntimeError, match="is already being iterated"):
-            next(iter(flow))
-        del first
-        for _ in flow:
-            break
-        for _ in flow:
-            break
-
     def test_a_second_reset_stops_the_first_workers(self):
         """A second reset stops the first workers and starts at the beginning of the source."""
         flow = reset(FakeMap(Counting(6), buffer_size=2))
@@ -391,34 +368,3 @@ class TestLife:
             yield
 
         reset(FakeMap(DataFromGenerator(never), strict=strict))
-
-    def test_the_length(self):
-        """The length is that of the source."""
-        assert 6 == len(FakeMap(Counting(6)))
-        with pytest.raises(NotImplementedError):
-            len(FakeMap(without_length(6)))
-
-
-class TestArguments:
-    @pytest.mark.parametrize(
-        ("arguments", "error", "text"),
-        [
-            (
-                {"num": None},
-                TypeError,
-                "FakeMap: num_fake has the wrong type .expected a number, got NoneType",
-            ),
-            (
-                {"map_func": None},
-                TypeError,
-                "FakeMap: map_func has the wrong type .expected a function, got NoneType",
-            ),
-            ({"ds": [1]}, TypeError, "FakeMap: expected a DataFlow, got list"),
-            ({"num": 0}, ValueError, "FakeMap: num_fake is too small .expected at least 1, got 0"),
-            ({"buffer_size": 0}, ValueError, "FakeMap: buffer_size is too small .expected at least 1, got 0"),
-        ],
-    )
-    def test_invalid_arguments(self, arguments, error, text):
-        """Invalid arguments raise an error in the constructor."""
-        with pytest.raises(error, match=text):
-            FakeMap(**{"ds": Counting(6), **arguments})

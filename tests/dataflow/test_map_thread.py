@@ -6,14 +6,11 @@ import os
 import threading
 import traceback
 import weakref
-from collections import Counter
 
-import numpy as np
 import pytest
 
 from tensorpack_lite.dataflow.map_thread import MultiThreadMapData
 from tensorpack_lite.dataflow.raw import DataFromList
-from tensorpack_lite.dataflow.repeat import FixedSizeData
 
 SECONDS = 5  # whatever takes longer than this hangs
 
@@ -47,18 +44,6 @@ class TestMapping:
         for _ in range(200):
             assert [0, 1, 4, 9, 16, 25] == sorted(dp[0] for dp in flow)
 
-    def test_one_thread_keeps_the_order(self):
-        """With one thread, results keep the order of the source over the end of a pass."""
-        flow = reset(MultiThreadMapData(six(), 1, square, buffer_size=4))
-        assert [0, 1, 4, 9, 16, 25, 0, 1] == [dp[0] for dp, _ in zip(flow, range(8))]
-
-    def test_several_threads_repeat_the_data(self):
-        """With several threads, the results are the datapoints pulled, except those in flight."""
-        flow = reset(FixedSizeData(MultiThreadMapData(six(), 4, square, buffer_size=6), 600))
-        seen = Counter(dp[0] for dp in flow)
-        assert {0, 1, 4, 9, 16, 25} == set(seen)
-        assert all(94 <= count <= 101 for count in seen.values())
-
     def test_the_function_runs_in_all_threads(self):
         """The function runs in several threads at once."""
         barrier = threading.Barrier(2, timeout=SECONDS)
@@ -77,28 +62,6 @@ class TestMapping:
         flow = reset(MultiThreadMapData(six(stored), 2, lambda dp: dp.append(1) or dp, strict=strict))
         assert {2} == {len(dp) for dp, _ in zip(flow, range(6))}
         assert [[k] for k in range(6)] == stored
-
-    def test_none_drops(self):
-        """If not strict, None drops a datapoint."""
-        flow = reset(MultiThreadMapData(six(), 1, lambda dp: dp if dp[0] % 2 else None))
-        assert [1, 3, 5, 1, 3] == [dp[0] for dp, _ in zip(flow, range(5))]
-
-    def test_dropping_everything_is_an_error(self):
-        """A function that drops everything raises RuntimeError, instead of a hang."""
-        flow = reset(MultiThreadMapData(six(), 2, lambda dp: None))
-        with pytest.raises(RuntimeError, match="MultiThreadMapData: <lambda> returned None for a whole pass"):
-            next(iter(flow))
-
-    def test_arrays_as_datapoints(self):
-        """Datapoints may be arrays."""
-        source = DataFromList([np.arange(3) + k for k in range(6)], shuffle=False)
-        flow = reset(MultiThreadMapData(source, 1, lambda array: array * 2, strict=True))
-        np.testing.assert_array_equal([2 * (np.arange(3) + k) for k in range(6)], list(flow))
-
-    def test_buffer_size_and_strict_have_to_be_named(self):
-        """`buffer_size` and `strict` are keyword-only, as in tensorpack."""
-        with pytest.raises(TypeError, match="positional"):
-            MultiThreadMapData(six(), 1, square, 10)
 
 
 class TestErrors:
@@ -157,23 +120,6 @@ class TestErrors:
             for _ in iterator:
                 seen += 1
         assert seen <= 1  # 1 if the thread was between the event and the error
-
-    def test_the_threads_continue_after_an_error(self):
-        """After an error the threads continue with the next datapoint."""
-        flow = reset(MultiThreadMapData(six(), 1, lambda dp: [10 // (3 - dp[0])], buffer_size=1))
-        iterator = iter(flow)
-        assert [3] == next(iterator)
-        assert [5] == next(iterator)
-        with pytest.raises(ZeroDivisionError):
-            list(iterator)
-        seen = [dp[0] for dp, _ in zip(flow, range(3))]
-        assert {-10, -5, 3, 10} >= set(seen)
-
-    def test_none_when_strict(self):
-        """In strict mode, a function that returns None raises ValueError."""
-        flow = reset(MultiThreadMapData(six(), 2, lambda dp: None, strict=True))
-        with pytest.raises(ValueError, match="MultiThreadMapData: map_func returned None"):
-            next(iter(flow))
 
 
 class TestLife:
@@ -242,10 +188,3 @@ class TestLife:
             thread.join(SECONDS)
         holder.clear()
         assert weak() is None
-
-    def test_invalid_arguments(self):
-        """A constructor that fails raises only its own error."""
-        with pytest.raises(ValueError, match="num_thread is too small .expected at least 1, got 0"):
-            MultiThreadMapData(six(), 0, square)
-        with pytest.raises(TypeError, match="MultiThreadMapData: num_thread has the wrong type"):
-            MultiThreadMapData(six(), map_func=square)

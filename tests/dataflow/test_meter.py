@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import multiprocessing
 import os
-import pickle
 import signal
 import threading
 import time
@@ -151,17 +149,6 @@ class TestCounts:
 
         assert (12, [(12, [])]) == tree(one_pass(Twice(source(), same)))
 
-    def test_a_generator_without_reset(self):
-        """A DataFlow that was not reset has no meter and can be iterated as before."""
-
-        class Plain(DataFlow):
-            def __iter__(self):
-                return iter([1, 2])
-
-        flow = Plain()
-        assert [1, 2] == list(flow)
-        assert flow._meter is None
-
     def test_in_work(self):
         """While a stage works on a datapoint, its count is the number of that datapoint."""
         flow = MapData(source(), lambda dp: seen.append(flow._meter.read().count) or dp)
@@ -208,13 +195,6 @@ class TestCounts:
         for _ in range(2):
             for _ in flow:
                 break
-
-    def test_copies_have_no_meter(self):
-        """A stage that was reset can be pickled and copied; the copy has no meter."""
-        flow = source()
-        flow.reset_state()
-        assert pickle.loads(pickle.dumps(flow))._meter is None
-        assert copy.deepcopy(flow)._meter is None
 
     def test_random_numbers_do_not_change(self):
         """Timing draws nothing from the generator of a stage."""

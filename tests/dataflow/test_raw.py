@@ -7,7 +7,6 @@ import queue
 import numpy as np
 import pytest
 
-from tensorpack_lite.dataflow.base import NotResetError
 from tensorpack_lite.dataflow.batch import BatchData
 from tensorpack_lite.dataflow.raw import (
     DataFromGenerator,
@@ -17,7 +16,6 @@ from tensorpack_lite.dataflow.raw import (
     FakeData,
     how_to_wrap,
 )
-from tensorpack_lite.dataflow.repeat import RepeatedData
 
 
 def reset(flow):
@@ -64,12 +62,6 @@ class TestFakeData:
         assert one[0] is other[0]
         assert one is not other
 
-    @pytest.mark.parametrize("random", [True, False])
-    def test_needs_reset(self, random):
-        """Iterating before `reset_state` raises NotResetError, also with `random=False`."""
-        with pytest.raises(NotResetError, match="FakeData"):
-            next(iter(FakeData([[1]], random=random)))
-
     @pytest.mark.parametrize("wrong", [{"dtype": ["int32"]}, {"domain": [(0, 1)]}])
     def test_lists_of_another_length(self, wrong):
         """A list of the wrong length raises ValueError, which names the argument."""
@@ -78,14 +70,6 @@ class TestFakeData:
 
 
 class TestDataFromQueue:
-    def test_order(self):
-        """Datapoints are yielded in the order of the queue, without end."""
-        tickets = queue.Queue()
-        for k in range(4):
-            tickets.put([k])
-        iterator = iter(DataFromQueue(tickets))
-        assert [[0], [1], [2], [3]] == [next(iterator) for _ in range(4)]
-
     def test_it_has_no_length_and_can_be_batched(self):
         """A DataFromQueue has no length and can be batched, as in the A3C example."""
         tickets = queue.Queue()
@@ -96,27 +80,8 @@ class TestDataFromQueue:
             len(batches)
         assert [0, 1] == next(iter(batches))[0].tolist()
 
-    def test_an_object_that_is_not_a_queue(self):
-        """An object without `get` raises TypeError."""
-        with pytest.raises(TypeError, match="DataFromQueue: expected a queue"):
-            DataFromQueue([1])
-
 
 class TestDataFromList:
-    def test_in_order(self):
-        """The list's elements are yielded as the same objects, and no reset is needed."""
-        stored = [[1], [2], [3]]
-        yielded = list(DataFromList(stored, shuffle=False))
-        assert stored == yielded
-        assert all(a is b for a, b in zip(stored, yielded))
-
-    def test_shuffled(self):
-        """Each pass yields all elements in a new order."""
-        flow = reset(DataFromList([[k] for k in range(100)]))
-        first, second = list(flow), list(flow)
-        assert first != second
-        assert sorted(first) == sorted(second) == [[k] for k in range(100)]
-
     def test_the_list_itself_stays_in_order(self):
         """Shuffling does not change the list."""
         stored = [[k] for k in range(100)]
@@ -128,18 +93,6 @@ class TestDataFromList:
         flow = reset(DataFromList(np.arange(6).reshape(3, 2)))
         assert [[0, 1], [2, 3], [4, 5]] == sorted(row.tolist() for row in flow)
 
-    def test_a_generator_is_refused(self):
-        """A generator raises TypeError, which suggests DataFromGenerator."""
-        with pytest.raises(
-            TypeError, match=r"DataFromList: expected a sequence.*got generator. Use DataFromGenerator"
-        ):
-            DataFromList(k for k in range(3))
-
-    def test_shuffling_needs_reset(self):
-        """Shuffling before `reset_state` raises NotResetError."""
-        with pytest.raises(NotResetError, match="DataFromList"):
-            list(DataFromList([[1]]))
-
 
 def three():
     """Yield three datapoints."""
@@ -149,11 +102,6 @@ def three():
 
 
 class TestDataFromGenerator:
-    def test_a_function_is_called_for_each_pass(self):
-        """A generator function is called once for each pass."""
-        flow = DataFromGenerator(three)
-        assert [[1], [2], [3]] == list(flow) == list(flow)
-
     def test_an_iterable(self):
         """An iterable is accepted, and its length is used."""
         flow = DataFromGenerator([[1], [2]])
@@ -172,46 +120,12 @@ class TestDataFromGenerator:
         with pytest.raises(NotImplementedError, match="DataFromGenerator: has no length"):
             len(DataFromGenerator(gen))
 
-    def test_wrappers_can_be_built_on_it(self):
-        """Wrappers that ask for the length work without it."""
-        assert [[1, 2]] == [dp[0].tolist() for dp in BatchData(DataFromGenerator(three), 2)]
-        with pytest.raises(NotImplementedError):
-            len(RepeatedData(DataFromGenerator(three), 2))
-
-    def test_neither_function_nor_iterable(self):
-        """A number raises TypeError."""
-        with pytest.raises(
-            TypeError, match="DataFromGenerator: expected a function that returns an iterable"
-        ):
-            DataFromGenerator(3)
-
-    def test_an_error_in_the_generator_reaches_the_user(self):
-        """An exception in the generator passes unchanged."""
-
-        def broken():
-            yield [1]
-            raise KeyError("the user's")
-
-        with pytest.raises(KeyError, match="the user's"):
-            list(DataFromGenerator(broken))
-
 
 class TestDataFromIterable:
-    def test_several_passes(self):
-        """An iterable is iterated once for each pass, and its length is used."""
-        flow = DataFromIterable(([1], [2]))
-        assert [[1], [2]] == list(flow) == list(flow)
-        assert 2 == len(flow)
-
     def test_no_length(self):
         """`len` raises NotImplementedError if the iterable has no length."""
         with pytest.raises(NotImplementedError, match="DataFromIterable: has no length, because its map"):
             len(DataFromIterable(map(list, [])))
-
-    def test_not_iterable(self):
-        """A number raises TypeError."""
-        with pytest.raises(TypeError, match="DataFromIterable: expected an iterable"):
-            DataFromIterable(3)
 
 
 class Iterated:

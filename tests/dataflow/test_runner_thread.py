@@ -9,9 +9,9 @@ from collections import Counter
 
 import pytest
 
-from tensorpack_lite.dataflow.base import DataFlow, DataFlowTerminated, NotResetError
+from tensorpack_lite.dataflow.base import DataFlow, DataFlowTerminated
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
-from tensorpack_lite.dataflow.runner_thread import MultiThreadPrefetchData, MultiThreadRunner
+from tensorpack_lite.dataflow.runner_thread import MultiThreadRunner
 
 SECONDS = 5  # whatever takes longer than this hangs
 
@@ -75,13 +75,6 @@ class TestPasses:
         assert [0, 1, 2] == take(flow, 3)
         assert [3, 4, 0, 1, 2] == list(flow)
 
-    def test_without_a_length_there_is_no_end(self):
-        """Without a length, a pass never ends."""
-        flow = reset(MultiThreadRunner(lambda: DataFromGenerator(lambda: iter(range(3))), 3, 1))
-        assert [0, 1, 2] * 4 == take(flow, 12)
-        with pytest.raises(NotImplementedError):
-            len(flow)
-
     def test_each_thread_iterates_everything(self):
         """Each thread iterates its own DataFlow, and no datapoint is lost."""
         flows = [Counting() for _ in range(3)]
@@ -126,17 +119,6 @@ class TestLife:
         del flow
         assert [] == workers()
 
-    def test_a_second_reset(self):
-        """A second `reset_state` raises RuntimeError."""
-        flow = reset(MultiThreadRunner(five, 1, 1))
-        with pytest.raises(RuntimeError, match=r"reset_state\(\) was called twice"):
-            flow.reset_state()
-
-    def test_iterating_without_reset(self):
-        """Iterating before `reset_state` raises NotResetError."""
-        with pytest.raises(NotResetError, match=r"MultiThreadRunner: reset_state\(\) was not called"):
-            list(MultiThreadRunner(five, 1, 1))
-
 
 class TestErrors:
     def test_it_names_the_stage_and_the_thread(self):
@@ -180,35 +162,3 @@ class TestErrors:
         flow = reset(MultiThreadRunner(lambda: DataFromList([]), 5, 1))
         with pytest.raises(RuntimeError, match="DataFromList yielded no datapoint in a whole pass"):
             take(flow, 1)
-
-
-class TestArguments:
-    @pytest.mark.parametrize(
-        ("arguments", "error", "text"),
-        [
-            (
-                (five(), 1, 1),
-                TypeError,
-                "get_df has the wrong type .expected a function that builds a DataFlow, got DataFromList",
-            ),
-            ((lambda: [1], 1, 1), TypeError, "MultiThreadRunner: expected a DataFlow, got list"),
-            (
-                (five, 0, 1),
-                ValueError,
-                "MultiThreadRunner: num_prefetch is too small .expected at least 1, got 0",
-            ),
-            (
-                (five, 1, 0),
-                ValueError,
-                "MultiThreadRunner: num_thread is too small .expected at least 1, got 0",
-            ),
-        ],
-    )
-    def test_invalid_arguments(self, arguments, error, text):
-        """Invalid arguments raise an error in the constructor."""
-        with pytest.raises(error, match=text):
-            MultiThreadRunner(*arguments)
-
-    def test_the_old_name(self):
-        """Both names refer to one class."""
-        assert MultiThreadRunner is MultiThreadPrefetchData
