@@ -36,6 +36,7 @@ from tensorpack_lite.dataflow import (
     RepeatedData,
     RepeatedDataPoint,
     ShardData,
+    dataset,
     imgaug,
 )
 
@@ -115,6 +116,11 @@ OTHERS = [
     (build(ShardData, DATA, 2, 2), ValueError, "ShardData"),
     (build(ShardData, DATA, -1, 2), ValueError, "ShardData"),
     (build(ShardData, DATA, 0, 0), ValueError, "ShardData"),
+    (
+        build(dataset.Digits, "train", size=7),
+        ValueError,
+        "Digits: size is too small .expected at least 8, got 7",
+    ),
     (build(DataFromQueue, [1]), TypeError, "DataFromQueue: expected a queue"),
     (build(DataFromList, iter([])), TypeError, "DataFromList: expected a sequence.*Use DataFromGenerator"),
     (build(DataFromGenerator, 3), TypeError, "expected a function that returns an iterable"),

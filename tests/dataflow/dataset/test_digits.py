@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -83,25 +81,3 @@ class TestEnlarging:
         large = _enlarged(stripes, 20)[0]
         np.testing.assert_allclose(np.linspace(0, 7, 20), large[:, 3], rtol=1e-5)
         np.testing.assert_allclose(large, np.tile(large[:, :1], (1, 20)), rtol=1e-5)
-
-
-@pytest.mark.parametrize("size", [7, 0])
-def test_too_small(size):
-    """A size below 8 raises ValueError."""
-    with pytest.raises(ValueError, match=f"Digits: size is too small .expected at least 8, got {size}"):
-        Digits("train", size=size)
-
-
-def test_other_names():
-    """An unknown name raises ValueError."""
-    with pytest.raises(
-        ValueError, match="Digits: train_or_test is unknown .expected 'train' or 'test', got 'val'"
-    ):
-        Digits("val")
-
-
-def test_without_scikit_learn(monkeypatch):
-    """Without scikit-learn, the ImportError contains the install command."""
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(ImportError, match="Digits: needs scikit-learn, .* Run: pip install scikit-learn"):
-        Digits("train")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 from fakes.datasets import pixels, smooth_image, write_image
@@ -91,17 +89,3 @@ class TestReadMat:
             file.write(b"<html>" * 100)
         with pytest.raises(ValueError, match="data.mat cannot be read as a MATLAB file: .*delete it"):
             read_mat(path, "a")
-
-    def test_no_file(self, tmp_path):
-        """A missing file raises FileNotFoundError."""
-        pytest.importorskip("scipy.io")
-        with pytest.raises(FileNotFoundError):
-            read_mat(str(tmp_path / "nothing.mat"), "a")
-
-
-@pytest.mark.parametrize(("read", "module"), [(read_image, "cv2"), (read_mat, "scipy.io")])
-def test_not_installed(read, module, monkeypatch, tmp_path):
-    """If the package is not installed, the ImportError contains the install command."""
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=f"{read.__name__}: needs .* Run: pip install"):
-        read(str(tmp_path / "nothing"))
