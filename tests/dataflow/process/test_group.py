@@ -17,7 +17,6 @@ import pytest
 from fakes.patience import patiently
 from fakes.worker_tasks import (
     count_up,
-    draw,
     fail_at,
     is_stopped_in,
     leave_and_fail,
@@ -31,7 +30,6 @@ import tensorpack_lite
 from tensorpack_lite.dataflow.process.errors import WorkerDied
 from tensorpack_lite.dataflow.process.group import WorkerGroup
 from tensorpack_lite.dataflow.process.worker import Settings, Task
-from tensorpack_lite.utils.utils import fix_rng_seed
 
 ONE_BY_ONE = Settings(num_slots=2, max_ahead=1, chunk_length=1)
 
@@ -56,21 +54,6 @@ class TestReceive:
         group = start(count_up, settings=Settings())
         assert [[k] for k in range(1000)] == first(group, 1000)
         group.stop()
-
-    def test_random_streams(self):
-        """With a fixed seed, workers draw different numbers, and the same ones in every run."""
-        runs = []
-        for _ in range(2):
-            fix_rng_seed(3)
-            group = start(draw, draw)
-            found = {0: [], 1: []}
-            while min(len(found[0]), len(found[1])) < 3:
-                for index, datapoints in group.receive():
-                    found[index] += datapoints
-            group.stop()
-            runs.append((found[0][:3], found[1][:3]))
-        assert runs[0] == runs[1]
-        assert runs[0][0] != runs[0][1]
 
     def test_an_error_comes_after_earlier_datapoints(self):
         """An error is raised after the datapoints that were sent before it, and stops all workers."""
