@@ -385,15 +385,6 @@ class TestErrors:
         assert "no/such/model-1" in capsys.readouterr().err
 
 
-def test_directories_are_compared_without_tensorflow(base, start_python):
-    """The comparison of two directories does not import TensorFlow."""
-    code = (
-        "import sys; from tensorpack_lite.cli.main import main; assert 0 == main(['diff', sys.argv[1], sys.argv[1]]); "
-        "assert 'tensorflow' not in sys.modules"
-    )
-    assert 0 == start_python("-c", code, base).wait(60)
-
-
 def test_a_description_that_has_stopped(base, tmp_path):
     """A value that one manifest does not describe, because a limit was reached, is not a difference."""
     other = tmp_path / "other"

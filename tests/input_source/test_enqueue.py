@@ -38,10 +38,6 @@ class TestTakeChunk:
         line = waiting(*[np.array([n]) for n in range(20)])
         assert list(range(20)) == [dp[0][0] for _ in range(2) for _, dp in take_chunk(line)]
 
-    def test_maximum_length(self):
-        """A chunk has at most max_length datapoints."""
-        assert 1 == len(take_chunk(waiting(*[SMALL] * 16), max_length=1))
-
 
 class TestReadingAhead:
     @pytest.mark.parametrize(("array", "room"), [(SMALL, 64), (np.zeros(1 << 20, "uint8"), 4)])
@@ -81,16 +77,6 @@ class TestEnqueueOps:
         tensor = queue.dequeue()
 
         assert list(range(48)) == [sess.run(tensor) for _ in range(48)]
-
-    def test_names(self, fresh_graph):
-        """The first enqueue is named after the queue; the others are under `chunk/`."""
-        with tf.name_scope("QueueInput"):
-            queue = tf.FIFOQueue(50, [tf.int32], name="input_queue")
-            EnqueueOps(queue, [tf.placeholder(tf.int32, [], name="x")])
-        enqueues = [op.name for op in fresh_graph.get_operations() if op.type.startswith("QueueEnqueue")]
-
-        assert "QueueInput/input_queue_enqueue" == enqueues[0]
-        assert all(name.startswith("QueueInput/chunk/") for name in enqueues[1:])
 
     @pytest.mark.parametrize(("shape", "size"), [([None, 65536], 16), ([None, 65537], 1), (None, 16)])
     def test_size_of_a_call(self, shape, size):

@@ -110,15 +110,6 @@ class TestLines:
         assert output.startswith("\x1b[32m[")
         assert "\x1b[31mWRN" in output
 
-    def test_functions_can_be_patched(self):
-        """Tests may patch `logger.warning` with a mock."""
-        from tensorpack_lite.utils.utils import humanize_time_delta
-
-        with mock.patch("tensorpack_lite.utils.logger.warning") as warning:
-            humanize_time_delta(-3)
-
-        warning.assert_called_once()
-
     def test_underlying_logger_is_there(self):
         """unittest's `assertLogs` accepts `_logger`."""
         import unittest
@@ -167,11 +158,6 @@ class TestSetLoggerDir:
         assert logger.get_logger_dir() is None
         assert logger.LOG_DIR is None
 
-    def test_unknown_attribute(self):
-        """Other attributes than LOG_DIR raise an AttributeError."""
-        with pytest.raises(AttributeError, match="has no attribute 'LOG_DIRECTORY'"):
-            logger.LOG_DIRECTORY  # noqa: B018
-
     def test_file_has_no_colors(self, tmp_path):
         """Colors of the logger and of messages are removed from the file."""
         logger.set_logger_dir(str(tmp_path / "a"))
@@ -211,18 +197,6 @@ class TestSetLoggerDir:
         assert ["log.log"] == os.listdir(path)
         runs = [line.split("] ")[1] for line in log_file(path).splitlines() if "] run " in line]
         assert ["run 0", "run 1", "run 2"] == runs
-
-    def test_delete_the_directory_in_use(self, tmp_path):
-        """'d' on the directory in use starts a new log file."""
-        path = str(tmp_path / "a")
-        logger.set_logger_dir(path)
-        logger.info("first")
-        logger.set_logger_dir(path, action="d")
-        logger.info("second")
-
-        assert ["log.log"] == os.listdir(path)
-        assert "first" not in log_file(path)
-        assert "second" in log_file(path)
 
     def test_back_up(self, tmp_path):
         """'b' renames the old directory and creates a new one with its name."""
@@ -328,14 +302,6 @@ class TestSetLoggerDir:
         assert 3 == ask.call_count
         assert ["log.log", "old.txt"] == sorted(os.listdir(path))
         assert 2 == capsys.readouterr().out.count(" WRN ")
-
-    def test_on_a_terminal_q_raises(self, tmp_path, monkeypatch):
-        """The answer 'q' raises an OSError."""
-        monkeypatch.setattr(sys, "stdin", Terminal())
-        monkeypatch.setattr("builtins.input", lambda prompt: "q")
-
-        with pytest.raises(OSError, match="contains files"):
-            logger.set_logger_dir(fill(tmp_path / "a"))
 
 
 class TestQuiet:
@@ -446,14 +412,6 @@ class TestAutoSetDir:
         logger.auto_set_dir(name="lr0.1")
 
         assert os.path.abspath(os.path.join("train_log", "train_it:lr0.1")) == logger.get_logger_dir()
-
-    def test_windows_has_no_colons(self, monkeypatch):
-        """On Windows, the name is appended after an underscore."""
-        monkeypatch.setattr(logger.os, "name", "nt")
-        with mock.patch.object(logger, "set_logger_dir") as set_logger_dir:
-            logger.auto_set_dir(name="lr0.1")
-
-        set_logger_dir.assert_called_once_with(os.path.join("train_log", "train_it_lr0.1"), action=None)
 
     def test_notebook_has_no_script(self, monkeypatch):
         """Without a main script, the name is notebook."""

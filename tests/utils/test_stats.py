@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorpack_lite.utils.stats import Accuracy, BinaryStatistics, OnlineMoments, RatioCounter, StatCounter
+from tensorpack_lite.utils.stats import BinaryStatistics, OnlineMoments, RatioCounter, StatCounter
 
 
 def fed(counter, *values):
@@ -53,18 +53,6 @@ class TestRatioCounter:
 
         assert (3, 8, 0.375) == (counter.count, counter.total, counter.ratio)
 
-    def test_empty(self):
-        """The ratio without values is 0."""
-        assert 0 == RatioCounter().ratio
-
-    def test_reset(self):
-        """`reset` sets both counts to 0."""
-        counter = RatioCounter()
-        counter.feed(1)
-        counter.reset()
-
-        assert (0, 0) == (counter.count, counter.total)
-
     @pytest.mark.parametrize("number", [np.float32(1), np.uint8(1), np.array(1, "float16")], ids=repr)
     def test_numbers_of_numpy(self, number):
         """Counts of NumPy's small types do not round or wrap around."""
@@ -73,13 +61,6 @@ class TestRatioCounter:
         for _ in range(3):
             counter.feed(number, number)
         assert (2**24 + 3, 2**25 + 3) == (counter.count, counter.total)
-
-    def test_accuracy(self):
-        """`accuracy` is the ratio."""
-        accuracy = Accuracy()
-        accuracy.feed(3, 4)
-
-        assert (0.75, 0.75) == (accuracy.accuracy, accuracy.ratio)
 
 
 class TestBinaryStatistics:
