@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 import pytest
+from fakes.reading import same
 
 from tensorpack_lite.dataflow import (
     AugmentImageComponent,
@@ -41,11 +42,6 @@ from tensorpack_lite.dataflow import (
 )
 
 DATA = DataFromList([[k] for k in range(6)], shuffle=False)
-
-
-def same(datapoint):
-    """Return the datapoint."""
-    return datapoint
 
 
 def build(kind, *args, **kwargs):

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fakes.reading import flow_of
 
 from tensorpack_lite.dataflow.base import DataFlow
 from tensorpack_lite.dataflow.batch import BatchData, BatchDataByShape
-from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
+from tensorpack_lite.dataflow.raw import DataFromGenerator
 
 aggregate = BatchData.aggregate_batch
-
-
-def flow_of(datapoints):
-    """Return a DataFlow that yields datapoints in order."""
-    return DataFromList(datapoints, shuffle=False)
 
 
 def column(*values, **kwargs):

@@ -42,7 +42,13 @@ def on_the_newest(names, but, mark=pytest.mark.full):
     return [name if name in but else pytest.param(name, marks=mark) for name in names]
 
 
-LOOPED = on_the_newest(PIPELINES, but=[name for name in PIPELINES if "Remote" not in name])
+IN_CI = [
+    "MultiProcessRunnerZMQ",
+    "MultiProcessMapAndBatchData",
+    "strict MultiProcessMapData",
+    "MultiThreadMapData",
+]
+LOOPED = on_the_newest(PIPELINES, but=IN_CI, mark=pytest.mark.nightly)
 SPAWNED = on_the_newest(WITH_PROCESSES, but=["MultiProcessRunnerZMQ"])
 TRAINED = [name for name in PIPELINES if ALL or name != OTHER_SOCKET]
 SOME_TRAINED = on_the_newest(TRAINED, but=["MultiProcessRunnerZMQ"], mark=pytest.mark.proof)

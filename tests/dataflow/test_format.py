@@ -9,6 +9,7 @@ import struct
 
 import numpy as np
 import pytest
+from fakes.reading import ready
 
 from tensorpack_lite.dataflow.files.caffe_datum import decode_datum
 from tensorpack_lite.dataflow.format import CaffeLMDB, HDF5Data, LMDBData, LMDBDataDecoder, SVMLightData
@@ -58,12 +59,6 @@ def make(lmdb, tmp_path):
         return path
 
     return write
-
-
-def ready(flow):
-    """Reset a DataFlow and return it."""
-    flow.reset_state()
-    return flow
 
 
 FOUR = {b"%08d" % k: b"v%d" % k for k in range(4)}

@@ -11,11 +11,6 @@ from tensorpack_lite import dataflow
 from tensorpack_lite.dataflow import common
 
 
-def test_every_listed_name_is_there():
-    """All names in `__all__` exist."""
-    assert [] == [name for name in dataflow.__all__ if not hasattr(dataflow, name)]
-
-
 def test_the_address_has_the_same_objects():
     """`dataflow.common`, tensorpack's module, exports the same objects."""
     assert [] == [name for name in common.__all__ if getattr(common, name) is not getattr(dataflow, name)]

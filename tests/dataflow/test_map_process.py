@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from fakes.reading import same
 
 from tensorpack_lite.dataflow import (
     DataFlow,
@@ -35,11 +36,6 @@ class Pulls(DataFlow):
         for k in range(self.size):
             self.pulled += 1
             yield [k, np.full(self.num_bytes, k, np.uint8)]
-
-
-def identity(datapoint):
-    """Return the datapoint unchanged."""
-    return datapoint
 
 
 def who(datapoint):
@@ -119,7 +115,7 @@ class TestStrict:
     @pytest.mark.parametrize("num_proc", [1, 2, 4])
     def test_two_hundred_passes_lose_and_repeat_nothing(self, num_proc):
         """200 strict passes are complete; tensorpack hangs in about one of five such runs."""
-        flow = ready(Pulls(), num_proc, identity, buffer_size=3, strict=True)
+        flow = ready(Pulls(), num_proc, same, buffer_size=3, strict=True)
         for _ in range(200):
             assert list(range(6)) == sorted(numbers(flow))
 

@@ -8,6 +8,7 @@ import traceback
 import weakref
 
 import pytest
+from fakes.reading import ready
 
 from tensorpack_lite.dataflow.map_thread import MultiThreadMapData
 from tensorpack_lite.dataflow.raw import DataFromList
@@ -18,12 +19,6 @@ SECONDS = 5  # whatever takes longer than this hangs
 def six(datapoints=None):
     """Return a DataFlow of [0] to [5] in order."""
     return DataFromList([[k] for k in range(6)] if datapoints is None else datapoints, shuffle=False)
-
-
-def reset(flow):
-    """Reset a DataFlow and return it."""
-    flow.reset_state()
-    return flow
 
 
 def square(dp):
@@ -40,7 +35,7 @@ class TestMapping:
     @pytest.mark.parametrize("num_thread", [1, 2, 4])
     def test_no_pass_loses_anything(self, num_thread):
         """200 strict passes of six datapoints with a buffer of three are complete."""
-        flow = reset(MultiThreadMapData(six(), num_thread, square, buffer_size=3, strict=True))
+        flow = ready(MultiThreadMapData(six(), num_thread, square, buffer_size=3, strict=True))
         for _ in range(200):
             assert [0, 1, 4, 9, 16, 25] == sorted(dp[0] for dp in flow)
 
@@ -52,14 +47,14 @@ class TestMapping:
             barrier.wait()
             return [threading.current_thread().name]
 
-        flow = reset(MultiThreadMapData(six(), 2, meet, strict=True))
+        flow = ready(MultiThreadMapData(six(), 2, meet, strict=True))
         assert {"MultiThreadMapData-0", "MultiThreadMapData-1"} == {dp[0] for dp in flow}
 
     @pytest.mark.parametrize("strict", [False, True])
     def test_the_source_is_not_changed(self, strict):
         """The function receives a shallow copy, so the source is unchanged."""
         stored = [[k] for k in range(6)]
-        flow = reset(MultiThreadMapData(six(stored), 2, lambda dp: dp.append(1) or dp, strict=strict))
+        flow = ready(MultiThreadMapData(six(stored), 2, lambda dp: dp.append(1) or dp, strict=strict))
         assert {2} == {len(dp) for dp, _ in zip(flow, range(6))}
         assert [[k] for k in range(6)] == stored
 
@@ -76,7 +71,7 @@ class TestErrors:
                 raise ValueError("three is too much")
             return dp
 
-        flow = reset(MultiThreadMapData(six(), num_thread, fail_at_three, strict=strict))
+        flow = ready(MultiThreadMapData(six(), num_thread, fail_at_three, strict=strict))
         where = (
             r"MultiThreadMapData: map_func fail_at_three failed at test_map_thread.py:\d+ "
             rf"in worker \d of {num_thread} \(pid {os.getpid()}\): three is too much"
@@ -94,7 +89,7 @@ class TestErrors:
         def fail(dp):
             raise error
 
-        flow = reset(MultiThreadMapData(six(), 2, fail))
+        flow = ready(MultiThreadMapData(six(), 2, fail))
         with pytest.raises(
             RuntimeError, match=f"map_func fail failed at .* in worker .*: {type(error).__name__}"
         ):
@@ -111,7 +106,7 @@ class TestErrors:
             return dp
 
         source = DataFromList([[k] for k in range(100)], shuffle=False)
-        flow = reset(MultiThreadMapData(source, 1, fail_at_50, buffer_size=99, strict=True))
+        flow = ready(MultiThreadMapData(source, 1, fail_at_50, buffer_size=99, strict=True))
         iterator = iter(flow)
         next(iterator)
         assert failed.wait(SECONDS)
@@ -127,7 +122,7 @@ class TestLife:
         """Threads run from `reset_state` until the DataFlow is deleted."""
         flow = MultiThreadMapData(six(), 3, square)
         assert [] == workers()
-        reset(flow)
+        ready(flow)
         assert 3 == len(workers())
         del flow
         assert [] == workers()
@@ -141,13 +136,13 @@ class TestLife:
             slow.wait(0 if slow.is_set() else 0.05)
             return dp
 
-        flow = reset(MultiThreadMapData(six(), 1, wait, buffer_size=1000))  # 50 s of work
+        flow = ready(MultiThreadMapData(six(), 1, wait, buffer_size=1000))  # 50 s of work
         next(iter(flow))
         (old,) = workers()
         flow._stop_workers()
         assert len(calls) < 500
         slow.set()
-        reset(flow)
+        ready(flow)
         assert not old.is_alive()
         assert list(range(6)) == [dp[0] for dp, _ in zip(flow, range(6))]
 
@@ -178,7 +173,7 @@ class TestLife:
             return dp
 
         flow = MultiThreadMapData(six(), 1, drop, buffer_size=1)
-        reset(flow)
+        ready(flow)
         holder.append(flow)
         weak = weakref.ref(flow)
         flow._pool.submit([0])

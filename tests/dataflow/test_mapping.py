@@ -5,18 +5,14 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from fakes.reading import flow_of
 
 from tensorpack_lite.dataflow.batch import BatchData
 from tensorpack_lite.dataflow.map_thread import MultiThreadMapData
 from tensorpack_lite.dataflow.mapping import MapData, MapDataComponent, SelectComponent
-from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
+from tensorpack_lite.dataflow.raw import DataFromGenerator
 from tensorpack_lite.dataflow.repeat import FixedSizeData, RepeatedData
 from tensorpack_lite.dataflow.shuffle import LocallyShuffleData
-
-
-def flow_of(datapoints):
-    """Return a DataFlow that yields datapoints in order."""
-    return DataFromList(datapoints, shuffle=False)
 
 
 class TestMapData:

@@ -77,10 +77,6 @@ class TestRandomChooseData:
         rng = reset(RandomChooseData([flow_of(0)])).rng
         assert [rng.choice(3, p=weights) for _ in range(50)] == drawn
 
-    def test_the_end_of_a_pass(self):
-        """A pass ends when the chosen DataFlow has ended."""
-        assert [1, 2] == list(reset(RandomChooseData([flow_of(1, 2)])))
-
     def test_one_that_is_never_drawn(self):
         """A DataFlow with probability 0 is never chosen, and may be empty."""
         assert [1, 2] == list(reset(RandomChooseData([(flow_of(), 0), (flow_of(1, 2), 1), (flow_of(), 0)])))

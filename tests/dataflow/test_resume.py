@@ -438,7 +438,7 @@ def test_random_pipelines():
     assert check_random_pipelines(range(60)) < 20
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_many_random_pipelines():
     """As above, with many more pipelines."""
     assert check_random_pipelines(range(1000, 1300)) < 100

@@ -91,12 +91,14 @@ class TestMaps:
         """A cut is possible anywhere, over stages that continue and stages that are replayed."""
         check_cuts(lambda: stage(make(), 2, add_100, buffer_size=5, strict=strict), 30)
 
+    @pytest.mark.matrix
     @pytest.mark.slow
     @pytest.mark.parametrize("stage", MAPS)
     def test_dropped_datapoints(self, stage, snapshots_often):
         """Results of None count as given out, and are not mapped again."""
         check_cuts(lambda: stage(shuffled(), 3, drop_some, buffer_size=4), 25, [0, 1, 7, 8, 9, 20])
 
+    @pytest.mark.matrix
     @pytest.mark.slow
     @pytest.mark.parametrize("strict", [False, True])
     def test_other_number_of_workers_and_buffer(self, strict, snapshots_often):
@@ -112,6 +114,7 @@ class TestMaps:
             )
             assert events[cut:] == [event for event, _ in zip(passes(flow), range(30 - cut))]
 
+    @pytest.mark.matrix
     @pytest.mark.slow
     @pytest.mark.parametrize("function", [Draws(), draws_globally, augment])
     def test_random_numbers(self, function):

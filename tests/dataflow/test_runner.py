@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from fakes.reading import ready, same
 
 import tensorpack_lite
 from tensorpack_lite.dataflow import (
@@ -56,17 +57,6 @@ class SlowAfterTwo(DataFlow):
         yield [0]
         yield [1]
         time.sleep(1000)
-
-
-def identity(datapoint):
-    """Return the datapoint unchanged; can be pickled."""
-    return datapoint
-
-
-def ready(flow):
-    """Reset a DataFlow and return it."""
-    flow.reset_state()
-    return flow
 
 
 def numbers(datapoints):
@@ -135,9 +125,7 @@ class TestNesting:
 
     def test_threads_and_batches_in_a_runner(self):
         """A runner can wrap threads and batches, as the guide recommends."""
-        inner = MultiThreadMapData(
-            DataFromList([[k] for k in range(5)]), 2, identity, buffer_size=3, strict=True
-        )
+        inner = MultiThreadMapData(DataFromList([[k] for k in range(5)]), 2, same, buffer_size=3, strict=True)
         flow = ready(MultiProcessRunnerZMQ(BatchData(inner, 5)))
         assert list(range(5)) == sorted(next(iter(flow))[0])
 

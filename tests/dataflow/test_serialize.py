@@ -10,7 +10,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from fakes.reading import send_second_half
+from fakes.reading import ready, send_second_half
 
 from tensorpack_lite.dataflow import serialize
 from tensorpack_lite.dataflow.base import DataFlow
@@ -83,12 +83,6 @@ class Custom:
 def read(flow) -> list:
     """Iterate a DataFlow and return its numbers."""
     return [int(dp[1]) for dp in flow]
-
-
-def ready(flow):
-    """Reset a DataFlow and return it."""
-    flow.reset_state()
-    return flow
 
 
 def save_as(name, flow, path) -> None:

@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 
 import pytest
-from fakes.reading import broken_once
+from fakes.reading import broken_once, take
 
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
 from tensorpack_lite.dataflow.shuffle import CacheData, LocallyShuffleData
@@ -23,11 +23,6 @@ def reset(flow):
     fix_rng_seed(1)
     flow.reset_state()
     return flow
-
-
-def take(flow, count):
-    """Return the first datapoints of a pass."""
-    return list(itertools.islice(flow, count))
 
 
 def held(flow):

@@ -17,11 +17,6 @@ def original():
     return data.images, data.target
 
 
-def test_sizes():
-    """There are 1,437 training images and 360 test images."""
-    assert (1437, 360) == (len(Digits("train")), len(Digits("test")))
-
-
 def test_splits_are_complete(original):
     """Both splits together contain each image of scikit-learn with its label exactly once."""
     images, labels = original
@@ -53,12 +48,6 @@ def test_datapoints_are_those_of_mnist():
     assert ((28, 28), np.float32, np.uint8) == (image.shape, image.dtype, type(label))
     assert (0, 1) == (digits.images.min(), digits.images.max())
     assert (360, 28, 28, 1) == digits.images.shape
-
-
-def test_size_8_is_the_original(original):
-    """Size 8 returns the original images, scaled to [0, 1]."""
-    test = Digits("test", size=8)
-    assert 0 == np.abs(test.images[0, :, :, 0] - original[0][0] / 16).max()
 
 
 class TestEnlarging:

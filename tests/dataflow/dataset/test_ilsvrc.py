@@ -9,7 +9,6 @@ from fakes.datasets import (
     smooth_image,
     write_ilsvrc12,
     write_ilsvrc_meta,
-    write_image,
     write_tiny_imagenet,
 )
 
@@ -56,12 +55,6 @@ class TestILSVRC12Files:
             ValueError, match="ILSVRC12Files: the list of images contains .*ILSVRC2012_val_00000000.JPEG"
         ):
             ILSVRC12Files(images, "val", meta, dir_structure=wrong)
-
-    def test_attributes(self, folders):
-        """`full_dir` and `imglist` have the expected values."""
-        images, meta = folders
-        flow = ILSVRC12Files(images, "train", meta)
-        assert (f"{images}/train", "train", 6) == (flow.full_dir, flow.name, len(flow.imglist))
 
     def test_no_folder(self, tmp_path):
         """A missing folder raises ValueError, which names it and the source of the images."""
@@ -199,10 +192,3 @@ class TestTinyImageNet:
         (tiny / "train" / WNIDS[7] / "images").rmdir()
         with pytest.raises(ValueError, match=f"TinyImageNet: .*{WNIDS[7]}/images does not exist"):
             TinyImageNet(str(tiny), "train")
-
-    @pytest.mark.slow
-    def test_gray_images(self, tiny):
-        """Images stored with one channel are returned with three."""
-        write_image(tiny / "val" / "images" / "val_0.JPEG", np.full((64, 64), 77, np.uint8))
-        image, _ = next(iter(TinyImageNet(str(tiny), "val")))
-        assert ((64, 64, 3), 77) == (image.shape, image[5, 5, 2])

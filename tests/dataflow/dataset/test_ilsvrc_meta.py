@@ -7,7 +7,7 @@ import pytest
 from fakes.datasets import WNIDS, blob_proto, tar, write_ilsvrc_meta
 from fakes.web import serving
 
-from tensorpack_lite.dataflow.dataset import ilsvrc, ilsvrc_meta
+from tensorpack_lite.dataflow.dataset import ilsvrc_meta
 from tensorpack_lite.dataflow.dataset.ilsvrc_meta import ILSVRCMeta
 
 
@@ -46,10 +46,6 @@ class TestImageList:
     def test_val(self, meta, structure, path):
         """Validation images are in one folder, or in folders by class."""
         assert (path, 2) == meta.get_image_list("val", structure)[2]
-
-    def test_original_is_the_default(self, meta):
-        """The default structure is "original", as in tensorpack."""
-        assert meta.get_image_list("val", "original") == meta.get_image_list("val")
 
     def test_test(self, meta):
         """All labels of the test split are 0."""
@@ -169,8 +165,3 @@ class TestArchive:
         tar(tmp_path / "web" / "caffe_ilsvrc12.tar.gz", tmp_path / "source")
         with pytest.raises(ValueError, match="caffe_ilsvrc12.tar.gz does not contain synsets.txt. Delete it"):
             ILSVRCMeta(str(tmp_path / "target")).get_synset_1000()
-
-
-def test_import_path():
-    """`dataset.ilsvrc` exports ILSVRCMeta, as in tensorpack."""
-    assert ILSVRCMeta is ilsvrc.ILSVRCMeta
