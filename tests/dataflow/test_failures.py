@@ -14,14 +14,12 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from fakes.failure_cases import start, wait_for_session
 from fakes.faulty_pipelines import PIPELINES
 from fakes.patience import patiently
-
-import tensorpack_lite
+from fakes.processes import python_environment
 
 pytest.importorskip("zmq")
 
@@ -133,10 +131,9 @@ def run(tmp_path, code, *arguments):
     """Start a script in a new session."""
     script = tmp_path / "script.py"
     script.write_text(code, encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(Path(tensorpack_lite.__file__).parents[1])}
     return subprocess.Popen(
         [sys.executable, str(script), *arguments],
-        env=environment,
+        env=python_environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

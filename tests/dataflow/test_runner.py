@@ -8,14 +8,13 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
+from fakes.processes import python_environment
 from fakes.reading import ready, same
 
-import tensorpack_lite
 from tensorpack_lite.dataflow import (
     BatchData,
     DataFlow,
@@ -172,9 +171,12 @@ if __name__ == "__main__":
     print("TensorFlow" if "tensorflow" in sys.modules else "data only")
 """
         )
-        environment = dict(os.environ, PYTHONPATH=str(Path(tensorpack_lite.__file__).parents[1]))
         done = subprocess.run(
-            [sys.executable, str(script)], capture_output=True, env=environment, timeout=60, check=False
+            [sys.executable, str(script)],
+            capture_output=True,
+            env=python_environment(),
+            timeout=60,
+            check=False,
         )
         assert 0 == done.returncode, done.stderr.decode()
         lines = [line for line in done.stdout.decode().splitlines() if not line.startswith("[")][-4:]

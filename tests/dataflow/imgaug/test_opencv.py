@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from fakes.processes import python_environment
 
-import tensorpack_lite
 from tensorpack_lite.dataflow import imgaug
 from tensorpack_lite.dataflow.imgaug import _opencv
 from tensorpack_lite.dataflow.imgaug.transform import ResizeTransform
@@ -21,11 +19,8 @@ ADVICE = r'needs OpenCV, which is not installed\. Run: pip install "tensorpack_l
 
 def fresh_python(code: str):
     """Run code in a new interpreter; return the JSON that it prints last, and the rest of its output."""
-    environment = dict(
-        os.environ, PYTHONPATH=str(Path(tensorpack_lite.__file__).parents[1]), TF_CPP_MIN_LOG_LEVEL="3"
-    )
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, timeout=120, check=True
+        [sys.executable, "-c", code], env=python_environment(), capture_output=True, timeout=120, check=True
     )
     lines = done.stdout.decode().splitlines()
     return json.loads(lines[-1]), done.stderr.decode() + "\n".join(lines[:-1])

@@ -10,11 +10,11 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import psutil
 import pytest
 from fakes.patience import patiently
+from fakes.processes import python_environment
 from fakes.worker_tasks import (
     count_up,
     fail_at,
@@ -26,7 +26,6 @@ from fakes.worker_tasks import (
     with_grandchild,
 )
 
-import tensorpack_lite
 from tensorpack_lite.dataflow.process.errors import WorkerDied
 from tensorpack_lite.dataflow.process.group import WorkerGroup
 from tensorpack_lite.dataflow.process.worker import Settings, Task
@@ -168,12 +167,11 @@ def test_how_a_script_with_workers_ends(end, tmp_path):
         f"        if {end!r} == 'normal': break\n"
         f"        if {end!r} == 'exception': raise ValueError('mine')\n"
     )
-    environment = dict(os.environ, PYTHONPATH=str(Path(tensorpack_lite.__file__).parents[1]))
     process = subprocess.Popen(
         [sys.executable, str(script)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=environment,
+        env=python_environment(),
         start_new_session=True,
     )
     pids = [int(pid) for pid in process.stdout.readline().split()]
