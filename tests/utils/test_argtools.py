@@ -99,13 +99,6 @@ class Cubes(Squares):
 
 
 class TestMemoizedMethod:
-    def test_once_per_arguments(self):
-        """The method is called once for each argument."""
-        squares = Squares()
-
-        assert [4, 4, 9] == [squares.square(2), squares.square(2), squares.square(3)]
-        assert [(2, 0), (3, 0)] == squares.calls
-
     def test_values_of_keywords_count(self):
         """Different values of a keyword argument have different results."""
         squares = Squares()
