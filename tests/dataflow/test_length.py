@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import queue
 
 import pytest
@@ -79,10 +78,6 @@ class TestInfinite:
         """Converting an infinite DataFlow to a list raises an error instead of filling the memory."""
         with pytest.raises(NotImplementedError, match=r"cannot be converted to a list.*islice"):
             collect(infinite)
-
-    def test_iterating(self):
-        """islice and tqdm can take a part of an infinite DataFlow."""
-        assert [[0], [1], [2], [0]] == list(itertools.islice(tqdm(endless(), disable=True), 4))
 
 
 class TestUnknown:
