@@ -17,7 +17,7 @@ from fakes.hanging_script import FOREVER, Model, files, numbers, read_and_crop
 
 from tensorpack_lite import Callback, QueueInput, TrainConfig, launch_train_with_config, logger
 from tensorpack_lite.dataflow import DataFromList, MultiProcessMapData, RepeatedData
-from tensorpack_lite.diagnostics.hangs import watch
+from tensorpack_lite.diagnostics.hangs import detector
 from tensorpack_lite.train.collective import CollectiveTrainer
 
 
@@ -45,8 +45,8 @@ class Gathers(Callback):
 
 
 def main(directory, case, time_limit, watch_limit, on_hang):
-    watch._POLL_SECONDS = 0.25
-    watch._STEP_SECONDS = watch._FIRST_SECONDS = float(watch_limit)
+    detector._POLL_SECONDS = 0.25
+    detector._STEP_SECONDS = detector._FIRST_SECONDS = float(watch_limit)
     trainer = CollectiveTrainer(time_limit=float(time_limit))
     logger.set_logger_dir(os.path.join(directory, str(trainer.rank)), action="d")
     if case == "map" and trainer.rank == 1:

@@ -38,7 +38,7 @@ from tensorpack_lite.dataflow import (
     MultiThreadMapData,
     RepeatedData,
 )
-from tensorpack_lite.diagnostics.hangs import watch
+from tensorpack_lite.diagnostics.hangs import detector
 
 FOREVER = 1000
 UNABLE = 77  # exit code if this machine does not allow a case
@@ -321,8 +321,8 @@ def make(case):
 def train(case, log_dir, on_hang):
     logger.set_logger_dir(log_dir, action="d")
     os.environ["DIRECTORY"] = log_dir
-    watch._POLL_SECONDS = 0.25
-    watch._STEP_SECONDS = watch._FIRST_SECONDS = float(os.environ.get("LIMIT", "2"))
+    detector._POLL_SECONDS = 0.25
+    detector._STEP_SECONDS = detector._FIRST_SECONDS = float(os.environ.get("LIMIT", "2"))
     data, callbacks, blocks = make(case)
     is_flow = isinstance(data, DataFlow)
     config = TrainConfig(
