@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import pytest
 from fakes.reading import same
+from fakes.waiting import wait_until
 
 from tensorpack_lite.dataflow import meter as meters
 from tensorpack_lite.dataflow import part_timing as part
@@ -278,7 +279,7 @@ class TestWorkers:
         monkeypatch.setattr(multiprocessing, "get_start_method", lambda: method)
         flow = MultiProcessRunnerZMQ(BatchData(source(), 3), 2, hwm=2)
         assert 40 == len(self.take(flow, 40))
-        self.wait_until(lambda: all(len(process.read()) == 3 for process in flow._meter.processes))
+        wait_until(lambda: all(len(process.read()) == 3 for process in flow._meter.processes))
         workers = [process.read() for process in flow._meter.processes]
         assert [["worker 0", "BatchData", "DataFromList"], ["worker 1", "BatchData", "DataFromList"]] == [
             [reading.name for reading in worker] for worker in workers
@@ -306,7 +307,7 @@ class TestWorkers:
         """The dispatcher and the mappers have their own records."""
         flow = MultiProcessMapAndBatchData(source(), 2, same, 4)
         self.take(flow, 5)
-        self.wait_until(lambda: all(len(process.read()) == 2 for process in flow._meter.processes))
+        wait_until(lambda: all(len(process.read()) == 2 for process in flow._meter.processes))
         names = [[reading.name for reading in process.read()] for process in flow._meter.processes]
         assert [["worker 0", "DataFromList"], ["worker 1", "same"], ["worker 2", "same"]] == names
 
@@ -317,9 +318,7 @@ class TestWorkers:
         counts = [thread.read().count for thread in flow._meter.threads]
         assert 3 == len(counts)
         assert NUM <= sum(counts) <= NUM + 5
-        self.wait_until(
-            lambda: {thread.read().state for thread in flow._meter.threads} == {"waiting for input"}
-        )
+        wait_until(lambda: {thread.read().state for thread in flow._meter.threads} == {"waiting for input"})
 
     def test_a_runner_with_threads(self):
         """Each DataFlow of a runner with threads is a separate part, which waits for room."""
@@ -327,8 +326,8 @@ class TestWorkers:
         self.take(flow, 5)
         threads = flow._meter.threads
         # those that were taken, those in the queue, and one in each thread
-        self.wait_until(lambda: sum(thread.read().count for thread in threads) == 5 + 4 + 2)
-        self.wait_until(lambda: [thread.read().state for thread in threads] == ["waiting for room"] * 2)
+        wait_until(lambda: sum(thread.read().count for thread in threads) == 5 + 4 + 2)
+        wait_until(lambda: [thread.read().state for thread in threads] == ["waiting for room"] * 2)
         counts = [tree(thread) for thread in threads]
         assert all(children == [(count, [])] for count, children in counts)
 
@@ -353,7 +352,7 @@ class TestWorkers:
         thread = threading.Thread(target=iterate, daemon=True)
         thread.start()
         worker = flow._meter.processes[0]
-        self.wait_until(lambda: len(worker.read()) > 1 and worker.read()[1].count == 8)
+        wait_until(lambda: len(worker.read()) > 1 and worker.read()[1].count == 8)
         worker, function = worker.read()
         assert ("working", 7) == (worker.state, function.count - 1)
         flow._stop_workers()
@@ -364,15 +363,6 @@ class TestWorkers:
         flow = BatchData(MapData(source(), same), 3)
         flow.set_state(None)
         assert (4, [(12, [(12, [])])]) == tree(one_pass(flow))
-
-    @staticmethod
-    def wait_until(is_true):
-        """Wait until something is true."""
-        for _ in range(2000):
-            if is_true():
-                return
-            time.sleep(0.01)
-        raise AssertionError("it did not become true")
 
 
 def stop_at_7(datapoint):
