@@ -216,8 +216,10 @@ class TestDatum:
             assert 0 == label
 
     def test_compressed(self):
-        """Compressed color and grayscale images are decoded."""
+        """Compressed color and grayscale images are decoded; damaged ones raise ValueError."""
         cv2 = pytest.importorskip("cv2")
+        with pytest.raises(ValueError, match="Datum: the compressed image cannot be read"):
+            decode_datum(field(4, b"no image") + field(7, 1))
         for shape in ((3, 4, 3), (3, 4, 1)):
             picture = np.random.RandomState(0).randint(0, 255, shape).astype(np.uint8)
             message = field(4, cv2.imencode(".png", picture)[1].tobytes()) + field(5, 2) + field(7, 1)
