@@ -12,6 +12,7 @@ from tensorpack_lite.dataflow import base
 from tensorpack_lite.dataflow.base import (
     DataFlow,
     DataFlowReentrantGuard,
+    DataFlowTerminated,
     NotResetError,
     ProxyDataFlow,
     RNGDataFlow,
@@ -287,3 +288,8 @@ class TestDataFlowReentrantGuard:
             next(second)
         first.close()
         assert [[1], [2]] == list(iter(flow))
+
+
+def test_dataflow_terminated_passes_except_exception():
+    """`except Exception` does not catch DataFlowTerminated."""
+    assert not issubclass(DataFlowTerminated, Exception)

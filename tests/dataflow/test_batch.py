@@ -49,6 +49,16 @@ class TestBatchData:
         np.testing.assert_array_equal(np.stack(arrays), batch[0])
         np.testing.assert_array_equal([0, 1, 2, 3], batch[1])
 
+    @pytest.mark.parametrize(
+        ("datapoint", "batched"),
+        [([1, 2.0], list), ((1, 2.0), list), ({"a": 1, "b": 2.0}, dict)],
+    )
+    def test_forms(self, datapoint, batched):
+        """Lists and tuples become lists; dicts stay dicts."""
+        (batch,) = BatchData(flow_of([datapoint] * 2), 2)
+        assert batched is type(batch)
+        assert 2 == len(batch)
+
     def test_use_list(self):
         """With `use_list`, components become lists of the original values, which may differ in shape."""
         arrays = [np.zeros(1), np.zeros(2)]

@@ -274,6 +274,13 @@ class TestHDF5Data:
         assert [[2 * k, 2 * k + 1, k] for k in range(20)] == [[*x.tolist(), int(y)] for x, y in flow]
         assert 20 == len(flow)
 
+    def test_shuffled(self, path):
+        """Each pass has a new order, and components of a row stay together."""
+        flow = ready(HDF5Data(path, ["x", "group/y"]))
+        first, second = [[int(x[0]), int(y)] for x, y in flow], [[int(x[0]), int(y)] for x, y in flow]
+        assert first != second
+        assert [[2 * k, k] for k in range(20)] == sorted(first) == sorted(second)
+
     def test_a_copy_reads_the_file_itself(self, path):
         """A pickle contains no data, and the file is not kept open."""
         flow = HDF5Data(path, ["x"], shuffle=False)

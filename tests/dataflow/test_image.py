@@ -113,6 +113,11 @@ class TestAugmentImageComponent:
         np.testing.assert_array_equal(IMAGE[:, ::-1], datapoint[1])
         assert datapoint[1].flags["C_CONTIGUOUS"]
 
+    def test_dicts(self):
+        """`index` is a key if datapoints are dicts."""
+        flow = AugmentImageComponent(flow_of({"image": IMAGE}), [imgaug.CenterCrop(2)], index="image")
+        np.testing.assert_array_equal(IMAGE[1:3, 2:4], only(flow)["image"])
+
     @pytest.mark.parametrize("copy", [True, False])
     def test_copy(self, copy):
         """With `copy=False`, a function that works in place changes the image of the source."""
@@ -150,6 +155,12 @@ class TestAugmentImageComponent:
 
 
 class TestCatchExceptions:
+    def test_the_error_arrives_by_default(self):
+        """By default, an exception of an augmentor is raised in the consumer."""
+        flow = AugmentImageComponent(flow_of([IMAGE * 0]), [imgaug.MapImage(fail_on_zero)])
+        with pytest.raises(RuntimeError, match="black"):
+            only(flow)
+
     def test_how_often_it_is_logged(self, log_lines):
         """The first nine exceptions and then every hundredth are logged."""
         flow = AugmentImageComponents(
@@ -216,3 +227,10 @@ class TestAugmentImageComponents:
             ((image, points, mask_after, label),) = list(flow)
             np.testing.assert_array_equal(image[:, :, 0], mask_after)
             assert ((2, 2), "label") == (points.shape, label)
+
+    def test_the_source_stays(self):
+        """Lists, images and coordinates of the source are unchanged."""
+        datapoint = [IMAGE.copy(), IMAGE.copy(), POINTS.copy()]
+        flow = AugmentImageComponents(flow_of(datapoint), [imgaug.MapImage(in_place, in_place)], (0, 1), (2,))
+        assert [False] * 3 == [bool(component.any()) for component in only(flow)]
+        assert [True] * 3 == [bool(component.any()) for component in datapoint]

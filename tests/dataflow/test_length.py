@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 
 import pytest
@@ -78,6 +79,10 @@ class TestInfinite:
         """Converting an infinite DataFlow to a list raises an error instead of filling the memory."""
         with pytest.raises(NotImplementedError, match=r"cannot be converted to a list.*islice"):
             collect(infinite)
+
+    def test_iterating(self):
+        """islice and tqdm can take a part of an infinite DataFlow."""
+        assert [[0], [1], [2], [0]] == list(itertools.islice(tqdm(endless(), disable=True), 4))
 
 
 class TestUnknown:

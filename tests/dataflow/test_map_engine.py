@@ -252,6 +252,12 @@ class TestStrict:
         pulled = [source.num_pulled for _ in flow]
         assert [5, 6, 6, 6, 6, 10] == pulled
 
+    def test_a_loop_that_stops_at_the_last_datapoint_completes_the_pass(self):
+        """A pass is complete after its last datapoint, even if the iterator was not exhausted."""
+        flow = ready(FakeMap(Counting(6), buffer_size=4, strict=True))
+        assert list(range(6)) == take(flow, 6)
+        assert list(range(6)) == list(flow)
+
     @pytest.mark.parametrize("taken", [1, 3, 5])
     def test_a_pass_left_early_is_discarded(self, taken):
         """After a pass that was left early, the next one is complete."""
@@ -292,6 +298,11 @@ class TestStrict:
                 RuntimeError, match="a pass of DataFromGenerator had 6 datapoints, fewer than the 10"
             ):
                 take(flow, 1)
+
+    def test_a_source_without_length(self):
+        """A source without a length works if it is not shorter than the buffer."""
+        flow = ready(FakeMap(without_length(6), buffer_size=6, strict=True))
+        assert [list(range(6))] * 2 == [list(flow), list(flow)]
 
     def test_an_empty_source(self):
         """An empty source yields empty passes."""

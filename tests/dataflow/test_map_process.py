@@ -16,6 +16,7 @@ from tensorpack_lite.dataflow import (
     MultiProcessMapDataZMQ,
 )
 from tensorpack_lite.dataflow.process.errors import WorkerDied
+from tensorpack_lite.utils.utils import fix_rng_seed, get_rng
 
 
 class Pulls(DataFlow):
@@ -64,6 +65,11 @@ def exit_at_three(datapoint):
     if datapoint[0] == 3:
         os._exit(7)
     return datapoint
+
+
+def draw(datapoint):
+    """Append a random number."""
+    return [datapoint[0], int(get_rng().randint(10**9))]
 
 
 def lazy(datapoint):
@@ -145,6 +151,17 @@ class TestErrors:
         flow = ready(Pulls(), 2, exit_at_three, buffer_size=2, strict=strict)
         with pytest.raises(WorkerDied, match="in map_func exit_at_three, ended with exit code 7"):
             list(flow)
+
+
+@pytest.mark.slow
+def test_a_seed_reaches_the_workers():
+    """With a fixed seed and one worker, a run can be repeated."""
+    runs = []
+    for _ in range(2):
+        fix_rng_seed(11)
+        runs.append(list(itertools.islice(ready(Pulls(), 1, draw, buffer_size=3), 12)))
+    assert runs[0] == runs[1]
+    assert 12 == len({number for _, number in runs[0]})
 
 
 def test_a_pause_of_the_consumer_is_used():

@@ -139,6 +139,10 @@ class TestConcatData:
 
 
 class TestJoinData:
+    def test_lists_and_tuples(self):
+        """Components of lists and tuples are joined."""
+        assert [[1, 2, 3]] == list(JoinData([flow_of([1, 2]), flow_of((3,))]))
+
     def test_dicts(self):
         """Dicts are merged, the last value of a key wins, and the dicts of the sources are unchanged."""
         first = {"a": 1, "b": 2}

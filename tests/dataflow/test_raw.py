@@ -40,6 +40,11 @@ class TestFakeData:
         (value,) = next(iter(ready(FakeData([[]], dtype="int32", domain=(3, 4)))))
         assert ((), np.int32, 3) == (np.shape(value), value.dtype, value)
 
+    def test_random(self):
+        """Each datapoint has new random numbers."""
+        one, other = ready(FakeData([[50]], size=2))
+        assert not np.array_equal(one[0], other[0])
+
     def test_not_random(self):
         """With `random=False`, datapoints are separate lists of the same arrays."""
         one, other = ready(FakeData([[50]], size=2, random=False))
@@ -66,6 +71,12 @@ class TestDataFromQueue:
 
 
 class TestDataFromList:
+    def test_the_list_itself_stays_in_order(self):
+        """Shuffling does not change the list."""
+        stored = [[k] for k in range(100)]
+        list(ready(DataFromList(stored)))
+        assert [[k] for k in range(100)] == stored
+
     def test_rows_of_an_array(self):
         """Any sequence is accepted, such as an array."""
         flow = ready(DataFromList(np.arange(6).reshape(3, 2)))
@@ -80,6 +91,12 @@ def three():
 
 
 class TestDataFromGenerator:
+    def test_an_iterable(self):
+        """An iterable is accepted, and its length is used."""
+        flow = DataFromGenerator([[1], [2]])
+        assert [[1], [2]] == list(flow)
+        assert 2 == len(flow)
+
     def test_a_running_generator(self):
         """A running generator yields one pass; later passes are empty."""
         flow = DataFromGenerator(three())

@@ -36,6 +36,13 @@ class TestRepeatedData:
         assert expected == list(flow)
         assert len(expected) == len(flow)
 
+    def test_an_empty_pass(self):
+        """An empty pass raises RuntimeError; tensorpack loops forever."""
+        with pytest.raises(
+            RuntimeError, match="RepeatedData: DataFromList yielded no datapoint in a whole pass"
+        ):
+            next(iter(RepeatedData(one_to(0), -1)))
+
     def test_a_generator_that_ended(self):
         """The error for an empty pass mentions its usual cause, a running generator."""
         flow = RepeatedData(DataFromGenerator(iter([1, 2])), -1)
@@ -79,6 +86,11 @@ class TestFixedSizeData:
         flow = FixedSizeData(one_to(5), 3)
         flow.reset_state()
         assert [[1, 2, 3], [4, 5, 1], [2, 3, 4]] == [list(flow) for _ in range(3)]
+
+    def test_restart(self):
+        """With `keep_state=False`, each pass starts at the beginning."""
+        flow = FixedSizeData(one_to(5), 3, keep_state=False)
+        assert [[1, 2, 3], [1, 2, 3]] == [list(flow) for _ in range(2)]
 
     @pytest.mark.parametrize(("keep_state", "expected"), [(True, [3, 4, 5]), (False, [1, 2, 3])])
     def test_after_a_pass_left_early(self, keep_state, expected):

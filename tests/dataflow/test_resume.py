@@ -7,6 +7,7 @@ import random
 
 import numpy as np
 import pytest
+from fakes.datasets import write_mnist
 from fakes.positions import as_text, check_chain, check_cuts, passes, restored, run, text, through_json
 
 from tensorpack_lite.dataflow import (
@@ -34,6 +35,7 @@ from tensorpack_lite.dataflow import (
     RepeatedDataPoint,
     RNGDataFlow,
     TFRecordSerializer,
+    dataset,
     imgaug,
 )
 from tensorpack_lite.dataflow.exact import numbered_source
@@ -467,6 +469,11 @@ class TestFiles:
         TFRecordSerializer.save(shuffled(9), path)
         check_cuts(lambda: TFRecordSerializer.load(path), 24)
 
+    def test_dataset(self, tmp_path):
+        """A data set, shuffled."""
+        write_mnist(tmp_path)
+        check_cuts(lambda: dataset.Mnist("train", shuffle=True, dir=str(tmp_path)), 16)
+
 
 # Rules ---------------------------------------------------------------------------------------------------------------
 class TestRules:
@@ -488,6 +495,13 @@ class TestRules:
             assert stage._stage_position is None
             stage = getattr(stage, "ds", None)
         assert flow.ds._numbered is None
+
+    def test_reset_without_set_state_switches_off(self):
+        """A second `reset_state` without `set_state` ends the recording of positions."""
+        flow = restored(shuffled, None)
+        flow.reset_state()
+        with pytest.raises(RuntimeError, match="not recorded"):
+            flow.get_state()
 
     def test_other_pipeline(self):
         """A state of another pipeline is refused, and the first difference is named."""

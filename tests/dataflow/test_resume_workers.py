@@ -10,7 +10,7 @@ import random
 
 import numpy as np
 import pytest
-from fakes.positions import END, check_cuts, passes, restored, run, text, through_json
+from fakes.positions import END, check_chain, check_cuts, passes, restored, run, text, through_json
 from fakes.processes import python_starter
 from fakes.unsteady import (
     Draws,
@@ -125,6 +125,14 @@ class TestMaps:
         four = restored(lambda: MultiProcessMapData(make, 4, function, buffer_size=20), states[0])
         assert events == [event for event, _ in zip(passes(four), range(30))]
         assert events[:12] != events[12:24]
+
+    @pytest.mark.slow
+    def test_random_numbers_differ_between_trainings(self):
+        """Without a fixed seed, two new maps draw different numbers."""
+        first, second = (
+            events_of(MultiProcessMapData(generated(), 2, draws_globally, buffer_size=6), 6) for _ in range(2)
+        )
+        assert [] == [event for event in first if event in second]
 
     def test_late_use_of_global_generators(self, monkeypatch, caplog):
         """A function that draws from numpy.random for the first time after many datapoints is named in the log."""
@@ -283,6 +291,13 @@ class TestRunners:
         events = events_of(make_runner(kind, 3, generated), 13)
         assert [f"[{k // 3}]" for k in range(12)] == events[:12]
         assert END == events[12] or "[4]" == events[12]
+
+    @pytest.mark.matrix
+    @pytest.mark.slow
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_again_and_again(self, kind):
+        """A runner may be cut and restored many times."""
+        check_chain(lambda: make_runner(kind, 2), 30, [3, 1, 7, 2])
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_other_number_of_workers(self, kind):

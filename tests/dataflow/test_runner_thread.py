@@ -125,6 +125,15 @@ class TestErrors:
             thread.join(SECONDS)
         assert [] == workers()
 
+    @pytest.mark.slow
+    def test_one_of_several_fails(self):
+        """An error in one thread is raised although other threads yield datapoints."""
+        flows = iter([five(), failing(OSError("no answer"), after=0), five()])
+        flow = ready(MultiThreadRunner(lambda: next(flows), 5, 3))
+        with pytest.raises(OSError, match=r"worker 1 of 3 .*no answer"):
+            for _ in range(1000):
+                list(flow)
+
     @pytest.mark.parametrize("error", [SystemExit(0), KeyboardInterrupt()])
     def test_exceptions_that_end_programs(self, error):
         """Exceptions that would end a program become a RuntimeError, instead of a hang."""
@@ -137,3 +146,9 @@ class TestErrors:
         flow = ready(MultiThreadRunner(lambda: failing(DataFlowTerminated()), 5, 1))
         with pytest.raises(DataFlowTerminated):
             list(flow)
+
+    def test_an_empty_dataflow(self):
+        """An empty DataFlow raises RuntimeError instead of waiting forever."""
+        flow = ready(MultiThreadRunner(lambda: DataFromList([]), 5, 1))
+        with pytest.raises(RuntimeError, match="DataFromList yielded no datapoint in a whole pass"):
+            take(flow, 1)

@@ -136,6 +136,12 @@ class TestAll:
                 assert np.float32 == array.dtype
                 np.testing.assert_array_equal(np.full((2, 3), k), array)
 
+    def test_saving_resets_once(self, name, tmp_path):
+        """`save` resets the DataFlow once."""
+        source = Numbers()
+        save_as(name, source, str(tmp_path / "data.npz"))
+        assert 1 == source.resets
+
     def test_a_length_is_not_needed(self, name, tmp_path):
         """A DataFlow without a length can be saved."""
         path = str(tmp_path / "data.npz")
@@ -263,6 +269,19 @@ class TestLMDB:
         LMDBSerializer.save(flow, path, write_frequency)
         assert list(range(400)) == read(ready(LMDBSerializer.load(path, shuffle=False)))
 
+    def test_large_datapoints_are_written_earlier(self, lmdb, tmp_path, monkeypatch):
+        """A transaction is also limited in bytes."""
+        monkeypatch.setattr(lmdb_files, "_PENDING_BYTES", 1000)
+        waiting = []
+        flush = lmdb_files.LMDBWriter.flush
+        monkeypatch.setattr(
+            lmdb_files.LMDBWriter, "flush", lambda self: (waiting.append(len(self._pending)), flush(self))
+        )
+        LMDBSerializer.save(
+            DataFromList([[np.zeros(100), k] for k in range(6)], shuffle=False), str(tmp_path / "d")
+        )
+        assert [2, 2, 2, 1] == waiting  # the last is the list of keys
+
     def test_shuffled(self, lmdb, tmp_path):
         """Each pass yields all datapoints in a new order."""
         path = str(tmp_path / "data.lmdb")
@@ -368,6 +387,15 @@ class TestNumpy:
         NumpySerializer.save(Numbers(), str(tmp_path / "data"))
         assert ["data.npz"] == os.listdir(str(tmp_path))
         assert 6 == len(NumpySerializer.load(str(tmp_path / "data")))
+
+    def test_numpy_reads_the_file(self, tmp_path):
+        """NumPy can read the file, as tensorpack does."""
+        path = str(tmp_path / "data.npz")
+        NumpySerializer.save(Numbers(), path)
+        with np.load(path, allow_pickle=True) as content:
+            buffer = content["buffer"]
+        assert (6,) == buffer.shape
+        assert 5 == buffer[5][1]
 
     def test_code_is_not_run(self, tmp_path):
         """A file whose pickle calls a function raises an error, and the function is not called."""

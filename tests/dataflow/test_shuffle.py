@@ -50,6 +50,14 @@ class TestLocallyShuffleData:
         assert sorted(pulled) == sorted(out + held(flow))
         assert len(set(out)) == len(out)
 
+    def test_the_order_is_random_and_local(self):
+        """The order is random, and the mean delay of a datapoint is the size of the buffer."""
+        out = take(reset(LocallyShuffleData(endless([]), 10)), 1000)
+        delays = [place + 10 - k for place, k in enumerate(out)]
+        assert out != sorted(out)
+        assert min(delays) >= 0
+        assert 10 == pytest.approx(sum(delays) / len(delays), abs=1)
+
     def test_the_buffer_fills_first(self):
         """The first datapoint is yielded when the buffer is full; then one is pulled for each that is yielded."""
         pulled = []

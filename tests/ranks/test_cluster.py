@@ -71,6 +71,12 @@ class TestCluster:
         with pytest.raises(ValueError, match=f"(?s){told}.*Example:"):
             cluster(jobs, index=index)
 
+    def test_invalid_json(self, monkeypatch):
+        """Text that is not JSON is a ValueError."""
+        monkeypatch.setenv("TF_CONFIG", "{worker: a:1}")
+        with pytest.raises(ValueError, match="TF_CONFIG: cannot be parsed"):
+            Cluster.from_environment()
+
 
 def test_addresses():
     """An address that is formatted is parsed to the same host and port."""

@@ -206,6 +206,11 @@ class TestAddressTranslation:
         assert told[0].startswith("Rank 1 connects from 127.0.0.1, and its own address is 192.168.1.5")
         hub.enter(0)
 
+    def test_its_own_address(self, hub, log_lines):
+        """Ranks whose addresses are not translated cause no warning."""
+        assert_both_ranks_come(hub)
+        assert not [line for line in log_lines if "translates" in line]
+
 
 class TestPeersThatKnowTheSecret:
     @pytest.mark.parametrize(("rank", "size"), [(1, 3), (2, 2), (-1, 2), (0, 2)])

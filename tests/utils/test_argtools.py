@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import weakref
 from unittest import mock
 
@@ -46,6 +47,10 @@ class TestMapArg:
     def test_only_the_argument_is_converted(self, train, args, kwargs, expected):
         """An argument that is passed is converted; a default and other arguments are not."""
         assert expected == train(*args, **kwargs)
+
+    def test_keeps_the_docstring(self, train):
+        """The decorated function has the docstring of the function."""
+        assert "Train a model." == train.__doc__
 
 
 class TestMemoized:
@@ -122,6 +127,13 @@ class TestMemoizedMethod:
     def test_subclass_calls_super(self):
         """A method and the method that it overrides do not share results."""
         assert 8 == Cubes().square(2)
+
+    def test_instance_can_be_pickled(self):
+        """An instance with remembered results can be pickled."""
+        squares = Squares()
+        squares.square(2)
+
+        assert 4 == pickle.loads(pickle.dumps(squares)).square(2)
 
 
 class Machine:

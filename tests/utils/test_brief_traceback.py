@@ -53,6 +53,12 @@ class TestShortenTraceback:
         assert ["caught", "decodes", before[-1]] == functions_in(error)
         assert left_out == len(before) - 3 > 0
 
+    def test_the_user_raises(self):
+        """A traceback of the user's frames only does not change."""
+        error = caught(lambda: 1 / 0)
+        assert 0 == shorten_traceback(error)
+        assert ["caught", "<lambda>"] == functions_in(error)
+
     def test_an_error_with_more_words(self):
         """An error that the library has raised for another one, with the same text and more, is merged with it."""
         error = library_raises(ValueError, "MapData: f failed: Model: width is 0", ValueError("width is 0"))
@@ -120,3 +126,7 @@ class TestShortenStacks:
         """TF 1.15 leaves out the beginning that all paths share, e.g. the first slash."""
         path = checks.__file__[1:]
         assert f"{self.USER}end" == shorten_stacks(f'{self.USER}  File "{path}", line 1, in f\n    f()\nend')
+
+    def test_other_text(self):
+        """A message without stacks stays as it is."""
+        assert "no File here\n  at all" == shorten_stacks("no File here\n  at all")

@@ -73,6 +73,11 @@ class TestNumbers:
 
 
 class TestChoice:
+    def test_a_choice_is_returned(self):
+        """A valid value is returned."""
+        assert "max" == check_choice("f: mode", "max", ("min", "max"))
+        assert check_choice("f: mode", None, (None, "max")) is None
+
     @pytest.mark.parametrize(
         ("choices", "words"),
         [((1,), "1"), (("min", "max"), "'min' or 'max'"), ((1, 2, None), "1, 2 or None")],
@@ -84,6 +89,12 @@ class TestChoice:
 
 
 class TestType:
+    def test_an_instance_is_returned(self):
+        """An object of one of the types is returned."""
+        value = [1]
+        assert check_type("f: x", value, list) is value
+        assert check_type("f: x", value, (tuple, list)) is value
+
     @pytest.mark.parametrize(
         ("types", "words"), [(list, "list"), ((list, tuple), "list or tuple"), ((list,), "list")]
     )

@@ -41,6 +41,14 @@ def has_ended(pid: int, seconds: float = 60) -> bool:
 
 
 class TestStoppableThread:
+    def test_stop(self):
+        """`stopped` returns True after `stop`."""
+        thread = StoppableThread()
+        before = thread.stopped()
+        thread.stop()
+
+        assert [False, True] == [before, thread.stopped()]
+
     def test_threads_can_share_an_event(self):
         """One event stops all threads that share it."""
         event = threading.Event()
@@ -96,6 +104,10 @@ class TestLoopThread:
         self.run_until(LoopThread(work), enough)
 
         assert len(calls) >= 10
+
+    def test_is_a_daemon(self):
+        """The thread is a daemon thread."""
+        assert LoopThread(int).daemon
 
     def test_pause_and_resume(self):
         """A paused thread does not call the function until it is resumed."""
@@ -184,6 +196,12 @@ class TestShareSessionThread:
             "WRN ShareSessionThread ants: there was no default session when it was started."
             in capsys.readouterr().out
         )
+
+    def test_name_and_daemon_of_the_thread(self):
+        """The wrapper has the name and the daemon flag of the wrapped thread."""
+        thread = ShareSessionThread(threading.Thread(name="ants", daemon=True))
+
+        assert ("ants", True) == (thread.name, thread.daemon)
 
     def test_nothing_to_run(self):
         """A thread without anything to run raises a NotImplementedError."""
@@ -372,6 +390,10 @@ class TestDeathSignal:
 
 
 class TestSubprocCall:
+    def test_output(self):
+        """The output has stdout and stderr as bytes."""
+        assert (b"out\nerr\n", 0) == subproc_call("echo out; echo err >&2")
+
     def test_failure(self, capsys):
         """A nonzero return code is returned, and logged with the output."""
         assert (b"oops\n", 3) == subproc_call("echo oops; exit 3")

@@ -8,6 +8,7 @@ import pytest
 
 from tensorpack_lite.utils import develop
 from tensorpack_lite.utils.develop import (
+    HIDE_DOC,
     building_rtfd,
     create_dummy_class,
     create_dummy_func,
@@ -113,3 +114,12 @@ def test_building_rtfd(monkeypatch, variables, building):
         monkeypatch.setenv(name, value)
 
     assert building == building_rtfd()
+
+
+def test_hide_doc():
+    """`HIDE_DOC` returns the function."""
+
+    def function():
+        pass
+
+    assert HIDE_DOC(function) is function

@@ -46,6 +46,13 @@ class TestMkdirP:
         """The empty string, the directory of a bare file name, does nothing."""
         mkdir_p("")
 
+    def test_none(self):
+        """None raises a TypeError."""
+        with pytest.raises(
+            TypeError, match=r"mkdir_p: dirname has the wrong type \(expected a path, got NoneType\)"
+        ):
+            mkdir_p(None)
+
 
 class TestDownload:
     def test_downloads_a_file(self, source, target):
@@ -55,6 +62,10 @@ class TestDownload:
         assert os.path.join(target, "data.bin") == path
         assert Path(path).read_bytes() == CONTENT
         assert ["data.bin"] == os.listdir(target)
+
+    def test_filename(self, source, target):
+        """`filename` replaces the name."""
+        assert ["other"] == os.listdir(os.path.dirname(download(source.as_uri(), target, filename="other")))
 
     @pytest.mark.parametrize(
         "checks",
@@ -146,6 +157,13 @@ class TestDownload:
         with pytest.raises(OSError, match="is an empty file"):
             download(source.as_uri(), target)
         assert [] == os.listdir(target)
+
+    def test_offline(self, target):
+        """Without a network, an OSError names the path at which to put the file."""
+        with pytest.raises(
+            OSError, match=r"cannot get http://127.0.0.1:1/x: .*Without a network, put the file at"
+        ):
+            download("http://127.0.0.1:1/x", target)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

@@ -71,6 +71,13 @@ class TestExecuteOnlyOnce:
         """A line gets True once, and then False."""
         assert [True, False, False] == [execute_only_once() for _ in range(3)]
 
+    def test_each_line_counts_for_itself(self):
+        """Each line gets True once."""
+        first = execute_only_once()
+        second = execute_only_once()
+
+        assert [True, True] == [first, second]
+
 
 class FakeFile(io.StringIO):
     """A file that may be a terminal."""
@@ -91,6 +98,15 @@ class TestTqdm:
         for variable in self.VARIABLES:
             monkeypatch.delenv(variable, raising=False)
         monkeypatch.delitem(utils.sys.modules, "ipykernel", raising=False)
+
+    def test_defaults(self):
+        """The library's defaults are returned."""
+        kwargs = get_tqdm_kwargs(file=FakeFile(True))
+
+        assert 0.5 == kwargs["smoothing"]
+        assert kwargs["dynamic_ncols"] is True
+        assert kwargs["ascii"] is True
+        assert "rate_noinv_fmt" in kwargs["bar_format"]
 
     def test_arguments_override_defaults(self):
         """Given arguments override the defaults, and others are added."""

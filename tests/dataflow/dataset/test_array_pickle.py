@@ -126,3 +126,8 @@ class TestDamaged:
         """A pickle of something other than a dict raises DamagedFileError."""
         with pytest.raises(DamagedFileError, match=f"is not a pickled dict .got {type(content).__name__}"):
             load(pickle.dumps(content))
+
+    def test_missing_file(self, tmp_path):
+        """A missing file raises FileNotFoundError."""
+        with pytest.raises(FileNotFoundError):
+            load_array_dict(str(tmp_path / "data"))

@@ -41,6 +41,11 @@ class TestReading:
         np.testing.assert_array_equal(VALUES.reshape(2, 3, 4), got)
         assert np.float32 == got.dtype
 
+    def test_sizes_of_two_bytes(self, read):
+        """Sizes of two bytes can be read, such as the 256 x 256 of ImageNet's mean."""
+        values = np.random.RandomState(0).rand(3 * 256 * 256).astype("<f4")
+        np.testing.assert_array_equal(values.reshape(3, 256, 256), read(blob_proto(values, (3, 256, 256))))
+
     def test_new_shape(self, read):
         """The new shape is a message with packed sizes."""
         shape = packed(7, packed(1, varint(1) + varint(24)))
@@ -91,3 +96,8 @@ class TestDamaged:
         """Empty files, other files and inconsistent shapes raise ValueError."""
         with pytest.raises(ValueError, match="cannot be read as a BlobProto"):
             read(content)
+
+    def test_missing_file(self, tmp_path):
+        """A missing file raises FileNotFoundError."""
+        with pytest.raises(FileNotFoundError):
+            read_blob_proto(str(tmp_path / "nothing"))

@@ -61,6 +61,10 @@ class TestReading:
         write_cifar100(tmp_path / "training")
         assert 2 == len(Cifar100("test", dir=str(tmp_path / "training")))
 
+    def test_the_base(self, hundred):
+        """`cifar_classnum` selects the archive."""
+        assert 2 == len(CifarBase("test", dir=hundred, cifar_classnum=100))
+
     @pytest.mark.parametrize("protocol", [2, pickle.HIGHEST_PROTOCOL])
     def test_files_written_by_this_python(self, ten, protocol):
         """Files written by this version of Python, with NumPy labels, can be read."""
@@ -105,6 +109,11 @@ class TestMeans:
 
 
 class TestLabelNames:
+    def test_ten(self, ten):
+        """The names are str, in the order of the labels."""
+        names = Cifar10("test", dir=ten).get_label_names()
+        assert ("airplane", "truck", 10) == (names[0], names[9], len(names))
+
     def test_hundred(self, hundred):
         """The names of CIFAR-100 are those of the fine classes."""
         assert [f"thing {k}" for k in range(100)] == Cifar100("test", dir=hundred).get_label_names()

@@ -26,6 +26,13 @@ def test_splits_are_complete(original):
     assert expected == got
 
 
+def test_every_digit_is_in_both_splits():
+    """A fifth of the images of each digit, rounded, is for testing."""
+    train, test = (np.bincount(Digits(name, size=8).labels) for name in ("train", "test"))
+    assert 10 == len(train) == len(test)
+    assert np.abs(test - (train + test) / 5).max() < 1
+
+
 def test_the_split_is_the_same_everywhere():
     """The splits start with the expected labels."""
     assert [1, 3, 5, 6, 7, 8, 9, 0, 1, 2] == Digits("train", size=8).labels[:10].tolist()

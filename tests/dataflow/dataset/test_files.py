@@ -70,6 +70,12 @@ class TestFindFile:
         for part in (f"Put nothing.mat (from {url}) into", "Stars(..., data_dir=...)", "File not found"):
             assert part in str(info.value)
 
+    def test_all_files_that_are_needed(self, web, here):
+        """The error names all files that the split needs."""
+        url, _ = web
+        with pytest.raises(OSError, match=r"Put nothing and more \(from"):
+            find_file(Stars(), Origin("nothing", (url,)), str(here), needed=("nothing", "more"))
+
 
 def member(name, kind=tarfile.REGTYPE, content=b"", **attributes):
     """Return a member of an archive."""
@@ -149,6 +155,14 @@ class TestUnpackTar:
         umask = os.umask(0)
         os.umask(umask)
         assert 0o666 & ~umask == (here / "a").stat().st_mode & 0o7777
+
+    def test_existing_files_stay(self, pack, here):
+        """Existing files and folders are not overwritten."""
+        (here / "folder").mkdir(parents=True)
+        (here / "c").write_bytes(b"mine")
+        unpack_tar(pack(*GOOD), str(here))
+        assert b"mine" == (here / "c").read_bytes()
+        assert ["c"] == below(here)
 
     @pytest.mark.parametrize("size", [0, 5, 60, -30])
     def test_truncated(self, pack, here, size):

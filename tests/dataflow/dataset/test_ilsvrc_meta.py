@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fakes.datasets import blob_proto, tar, write_ilsvrc_meta
+from fakes.datasets import WNIDS, blob_proto, tar, write_ilsvrc_meta
 from fakes.web import serving
 
 from tensorpack_lite.dataflow.dataset import ilsvrc_meta
@@ -23,6 +23,10 @@ class TestClasses:
         """A description is a whole line."""
         words = meta.get_synset_words_1000()
         assert ([0, 1, 2, 3, 4, 5], "n00000003 thing 3, whatsit") == (list(words), words[3])
+
+    def test_names(self, meta):
+        """The IDs are those of WordNet."""
+        assert dict(enumerate(WNIDS[:6])) == meta.get_synset_1000()
 
 
 class TestImageList:
@@ -112,6 +116,11 @@ class TestGuess:
         else:
             (tmp_path / entry).write_bytes(b"")
         assert structure == ILSVRCMeta.guess_dir_structure(str(tmp_path))
+
+    def test_image_whose_name_starts_with_n(self, tmp_path):
+        """An image whose name starts with "n" is not a class folder."""
+        (tmp_path / "n01440764_10026.JPEG").write_bytes(b"")
+        assert "original" == ILSVRCMeta.guess_dir_structure(str(tmp_path))
 
     @pytest.mark.parametrize("name", ["", "absent"])
     def test_empty_folder(self, tmp_path, name):

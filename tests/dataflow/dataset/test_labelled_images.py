@@ -22,3 +22,10 @@ def test_datapoints(images):
     np.testing.assert_allclose(np.arange(36, 42).reshape(2, 3) / 41, image, rtol=1e-6)
     assert (np.float32, np.uint8, 36) == (image.dtype, type(label), label)
     assert 1 == image.max()
+
+
+def test_attributes(images):
+    """The attribute `images` has a channel axis, which scripts for metric learning rely on."""
+    assert ((7, 2, 3, 1), np.float32) == (images.images.shape, images.images.dtype)
+    assert ((7,), np.uint8) == (images.labels.shape, images.labels.dtype)
+    assert 7 == len(images)

@@ -82,6 +82,12 @@ class TestFilesThatAreWrong:
             Mnist("test", dir=str(tmp_path))
         assert "t10k-images-idx3-ubyte.gz" in str(info.value)
 
+    def test_labels(self, tmp_path):
+        """Images instead of labels raise ValueError."""
+        write(tmp_path, labels=packed(2051, PIXELS))
+        with pytest.raises(ValueError, match="t10k-labels-idx1-ubyte.gz cannot be read as an idx file"):
+            Mnist("test", dir=str(tmp_path))
+
     @pytest.mark.parametrize("damage", [lambda c: c[:-20], lambda c: b"<html>" + c])
     def test_not_a_gzip_file(self, tmp_path, damage):
         """A truncated file, or an HTML error page, raises ValueError."""

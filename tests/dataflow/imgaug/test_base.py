@@ -11,6 +11,7 @@ import pytest
 
 from tensorpack_lite.dataflow import imgaug
 from tensorpack_lite.dataflow.imgaug.base import (
+    Augmentor,
     AugmentorList,
     ImageAugmentor,
     PhotometricAugmentor,
@@ -20,6 +21,7 @@ from tensorpack_lite.dataflow.imgaug.transform import (
     CropTransform,
     FlipTransform,
     LazyTransform,
+    TransformList,
 )
 from tensorpack_lite.utils import develop
 from tensorpack_lite.utils.random_streams import (
@@ -108,6 +110,11 @@ def in_a_fork(function):
 
 
 class TestRandomStream:
+    def test_each_augmentor_has_a_stream(self):
+        """Each augmentor has a separate RandomState from its construction."""
+        assert isinstance(ImageAugmentor().rng, np.random.RandomState)
+        assert drawn(Draws()) != drawn(Draws())
+
     def test_constructor_without_super(self):
         """An augmentor whose constructor does not call the base class has a generator, also in a list that is reset."""
         assert 0 <= drawn(WithoutBase()) <= 100
@@ -171,6 +178,10 @@ class TestRandomStream:
 
 
 class TestImageAugmentor:
+    def test_old_name(self):
+        """`Augmentor` is another name of `ImageAugmentor`."""
+        assert ImageAugmentor is Augmentor is imgaug.Augmentor
+
     def test_nothing_defined(self):
         """An augmentor without `get_transform` raises NotImplementedError, which names the missing method."""
         with pytest.raises(NotImplementedError, match=r"Augmentor: does not define get_transform\(img\)"):
@@ -179,6 +190,10 @@ class TestImageAugmentor:
             NotImplementedError, match=r"PhotometricAugmentor: does not define _augment\(img, params\)"
         ):
             PhotometricAugmentor().augment(IMAGE)
+
+    def test_photometric_keeps_coordinates(self):
+        """Photometric augmentors do not change coordinates."""
+        assert POINTS is Draws().get_transform(IMAGE).apply_coords(POINTS)
 
     def test_repr(self):
         """The repr omits arguments that have their default value."""
@@ -280,12 +295,24 @@ class TestAugmentorList:
         expected = np.float32([[12, 0], [0, 8]] if flipped else [[0, 0], [12, 8]])
         np.testing.assert_array_equal(expected, tfm.apply_coords(POINTS))
 
+    def test_second_image_of_another_size(self, cv2):
+        """A resize that was drawn for one image rejects an image of another size."""
+        tfm = AugmentorList([imgaug.Identity(), imgaug.Resize(8)]).get_transform(IMAGE)
+        tfm.apply_image(IMAGE)
+        with pytest.raises(ValueError, match="ResizeTransform: expected an image of 4x6"):
+            tfm.apply_image(IMAGE.T)
+
     def test_nested(self):
         """A list at the start of another list is flattened; elsewhere it is drawn later."""
         inner = AugmentorList([imgaug.CenterCrop((3, 5)), imgaug.CenterCrop((3, 3))])
         tfm = AugmentorList([inner, AugmentorList([imgaug.CenterCrop(1)])]).get_transform(IMAGE)
         assert [CropTransform, LazyTransform, LazyTransform] == [type(each) for each in tfm.tfms]
         np.testing.assert_array_equal([[IMAGE[1, 2]]], tfm.apply_image(IMAGE))
+
+    def test_empty(self):
+        """An empty list changes nothing."""
+        np.testing.assert_array_equal(IMAGE, AugmentorList([]).augment(IMAGE))
+        assert isinstance(AugmentorList([]).get_transform(IMAGE), TransformList)
 
     def test_reset_state(self):
         """`reset_state` also resets the augmentors in nested lists."""

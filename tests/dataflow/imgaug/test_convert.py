@@ -33,6 +33,10 @@ class TestGrayscale:
             (img @ weights)[:, :, np.newaxis], gray, atol=1 if dtype != np.float32 else 0.01
         )
 
+    def test_bgr_is_the_default(self, img):
+        """The default channel order is BGR, as `cv2.imread` returns it."""
+        np.testing.assert_array_equal(Grayscale(rgb=False).augment(img), Grayscale().augment(img))
+
     def test_shapes(self, img):
         """The result is `[h, w]` without keepdims, and has three equal channels with keepshape."""
         gray = Grayscale().augment(img)

@@ -36,6 +36,10 @@ class TestRandomCrop:
         """The first number drawn is the row, the second is the column."""
         np.testing.assert_array_equal(IMAGE[1:3, 2:6], drawing(RandomCrop((2, 4)), 1, 2).augment(IMAGE))
 
+    def test_as_large_as_the_image(self):
+        """A crop as large as the image has one position."""
+        np.testing.assert_array_equal(IMAGE, RandomCrop((4, 6)).augment(IMAGE))
+
 
 class TestCenterCrop:
     @pytest.mark.parametrize(

@@ -243,6 +243,12 @@ class TestGaussianBlur:
         expected = self.blurred(img, self.gaussian(7, 1.5), self.gaussian(3, 0.7))
         np.testing.assert_allclose(expected, result, atol=1e-2)
 
+    def test_drawn(self, img):
+        """Sizes are odd, and equal in both directions."""
+        sizes = np.array([GaussianBlur()._get_augment_params(img)[0] for _ in range(100)])
+        assert {1, 3, 5} == set(sizes[:, 0])
+        np.testing.assert_array_equal(sizes[:, 0], sizes[:, 1])
+
 
 class TestClip:
     def test_clip(self):

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from tensorpack_lite.dataflow.imgaug import (
+    AugmentorList,
+    CenterCrop,
     Flip,
     Identity,
     MapImage,
@@ -22,12 +24,27 @@ plus_one = MapImage(lambda img: img + 1)
 double = MapImage(lambda img: img * 2)
 
 
+def test_identity():
+    """Identity returns the same array."""
+    assert IMAGE is Identity().augment(IMAGE)
+
+
 class TestRandomApply:
     @pytest.mark.parametrize(("number", "applied"), [(0.0, True), (0.29, True), (0.31, False)])
     def test_below_the_probability(self, drawing, number, applied):
         """The augmentor is applied if the drawn number is below the probability."""
         result = drawing(RandomApplyAug(plus_one, 0.3), number).augment(IMAGE)
         np.testing.assert_array_equal(IMAGE + applied, result)
+
+    def test_reset_state(self):
+        """`reset_state` resets the contained augmentor."""
+        augmentor, results = RandomApplyAug(Flip(horiz=True), 1.0), []
+        for _ in range(2):
+            fix_rng_seed(3)
+            augmentor.reset_state()
+            results.append([augmentor.augment(IMAGE)[0, 0] for _ in range(20)])
+        assert results[0] == results[1]
+        assert {0, 5} == set(results[0])
 
 
 class TestRandomChoose:
@@ -67,6 +84,11 @@ class TestRandomOrder:
         """Coordinates are transformed in the same order as the image."""
         tfm = RandomOrderAug([Flip(horiz=True, prob=1), Flip(vert=True, prob=1)]).get_transform(IMAGE)
         np.testing.assert_array_equal([[5, 2]], tfm.apply_coords(POINTS))
+
+    def test_nested_list(self):
+        """A list inside draws its later transforms when it is applied."""
+        augmentor = RandomOrderAug([AugmentorList([Flip(vert=True), CenterCrop((4, 6))]), Identity()])
+        assert IMAGE.shape == augmentor.augment(IMAGE).shape
 
 
 class TestMapImage:

@@ -19,6 +19,14 @@ class TestFlip:
         result = drawing(Flip(horiz=True), number).augment(IMAGE)
         np.testing.assert_array_equal(IMAGE[:, ::-1] if flipped else IMAGE, result)
 
+    def test_top_and_bottom(self):
+        """With `prob=1` the image is always flipped."""
+        np.testing.assert_array_equal(IMAGE[::-1], Flip(vert=True, prob=1).augment(IMAGE))
+
+    def test_never(self):
+        """With `prob=0` the image is never flipped."""
+        assert all(IMAGE is Flip(vert=True, prob=0).augment(IMAGE) for _ in range(20))
+
 
 class TestTranspose:
     def test_probability(self, drawing):

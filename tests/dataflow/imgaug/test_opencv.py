@@ -12,6 +12,9 @@ from fakes.processes import python_environment
 
 from tensorpack_lite.dataflow import imgaug
 from tensorpack_lite.dataflow.imgaug import _opencv
+from tensorpack_lite.dataflow.imgaug.transform import ResizeTransform
+
+ADVICE = r'needs OpenCV, which is not installed\. Run: pip install "tensorpack_lite\[image\]"'
 
 
 def fresh_python(code: str):
@@ -28,6 +31,11 @@ class TestWithoutOpenCV:
     def without(self, monkeypatch):
         """Hide OpenCV as if it were not installed."""
         monkeypatch.setitem(sys.modules, "cv2", None)
+
+    def test_apply(self):
+        """A transform that was created elsewhere raises the same ImportError."""
+        with pytest.raises(ImportError, match="Resize: " + ADVICE):
+            ResizeTransform(2, 2, 4, 4, 1).apply_image(np.zeros((2, 2)))
 
     def test_augmentors_without_opencv(self):
         """Crops, flips, values and noise work without OpenCV."""

@@ -63,3 +63,7 @@ class TestRandomPaste:
             rows, columns = np.nonzero(augmentor.augment(IMAGE))
             places.add((int(rows.min()), int(columns.min())))
         assert {(y, x) for y in range(3) for x in range(3)} == places
+
+    def test_as_large_as_the_background(self):
+        """A background as large as the image has one position."""
+        np.testing.assert_array_equal(IMAGE, RandomPaste((2, 3)).augment(IMAGE))

@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
+from tensorpack_lite.dataflow.imgaug import transform
 from tensorpack_lite.dataflow.imgaug.transform import (
     CropTransform,
     FlipTransform,
@@ -80,6 +81,15 @@ class TestTransform:
         assert 4 == tfm.apply_image(1)
         assert not hasattr(tfm, "_hidden")
         assert not hasattr(tfm, "self")
+
+
+class TestNoOp:
+    def test_returns_its_input(self):
+        """NoOpTransform returns the same object from every method."""
+        tfm = NoOpTransform()
+        assert IMAGE is tfm.apply_image(IMAGE)
+        assert POINTS is tfm.apply_coords(POINTS)
+        assert POINTS is tfm.apply_what_ever(POINTS)
 
 
 class TestFactory:
@@ -242,3 +252,8 @@ class TestWarpAffine:
         moved = tfm.apply_coords(POINTS.astype(dtype))
         assert dtype == moved.dtype
         np.testing.assert_array_equal([[1, -1], [9, 17], [7, 3.5]], moved)
+
+
+def test_names_in_the_module():
+    """`imgaug.transform` has all names that it has in tensorpack."""
+    assert [] == [name for name in transform.__all__ if not hasattr(transform, name)]

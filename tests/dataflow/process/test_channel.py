@@ -88,6 +88,14 @@ class TestMessages:
         writer.close()
         np.testing.assert_array_equal(LARGE, array)
 
+    def test_arrays_can_be_written_to(self, ends):
+        """The consumer may write to the arrays."""
+        reader, writer = ends
+        writer.send([[LARGE]])
+        ((array,),) = reader.receive()
+        array += 1
+        np.testing.assert_array_equal(LARGE + 1, array)
+
     def test_a_long_text_uses_shared_memory(self, ends):
         """A large message without arrays also uses shared memory."""
         reader, writer = ends
@@ -225,6 +233,13 @@ class TestEnds:
         assert [[1]] == reader.receive()
         with pytest.raises(ChannelClosed):
             reader.receive()
+
+    def test_send_raises_when_the_reader_was_closed(self, ends):
+        """Sending to a closed reader raises ChannelClosed."""
+        reader, writer = ends
+        reader.close()
+        with pytest.raises(ChannelClosed):
+            writer.send([[1]])
 
     def test_waiting_raises_when_the_reader_was_closed(self, ends):
         """A writer that waits for a free slot raises ChannelClosed when the reader is closed."""

@@ -86,6 +86,12 @@ def test_small_arrays_are_copied(name):
 
 
 class TestLarge:
+    def test_a_copy(self):
+        """With copy=True, the array does not change when the memory is used again."""
+        (datapoint,), memory = travel([[LARGE]], copy=True)
+        memory[:] = 0
+        np.testing.assert_array_equal(LARGE, datapoint[0])
+
     def test_a_view(self):
         """With copy=False, the array is a view of the memory and can be written to."""
         (datapoint,), memory = travel([[LARGE]], copy=False)

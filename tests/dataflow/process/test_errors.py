@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tensorpack_lite.dataflow.base import DataFlowTerminated
 from tensorpack_lite.dataflow.process.errors import (
     WorkerDied,
     WorkerTraceback,
@@ -48,6 +49,11 @@ class TestRaise:
         """An error whose type cannot be built from a text becomes a RuntimeError that names the type."""
         with pytest.raises(RuntimeError, match=f"Stage: worker 0 .pid 1., in F: {type(error).__name__}: "):
             raise_described(described(error))
+
+    def test_the_end_of_the_data_keeps_its_type(self):
+        """DataFlowTerminated is raised as it is."""
+        with pytest.raises(DataFlowTerminated):
+            raise_described(described(DataFlowTerminated()))
 
     def test_the_cause_is_the_traceback_of_the_worker(self):
         """The cause holds the traceback of the worker, with file and line."""

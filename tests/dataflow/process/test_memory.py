@@ -9,6 +9,7 @@ import signal
 
 import pytest
 
+from tensorpack_lite.dataflow.process import memory
 from tensorpack_lite.dataflow.process.memory import LIMIT_VARIABLE, allocate, limit_bytes, map_memory
 
 
@@ -19,6 +20,13 @@ class TestAllocate:
         one, two = map_memory(os.dup(handle), 8192), map_memory(handle, 8192)
         one[5000] = 7
         assert 7 == two[5000]
+
+    def test_no_file_appears(self):
+        """Allocating memory creates no file in /dev/shm."""
+        before = sorted(os.listdir("/dev/shm"))
+        handle = allocate(4096)
+        assert before == sorted(os.listdir("/dev/shm"))
+        os.close(handle)
 
     def test_without_memfd(self, monkeypatch):
         """Without memfd_create, the memory is a file that is unlinked at once."""
@@ -47,6 +55,11 @@ class TestAllocate:
 
 
 class TestLimit:
+    def test_the_variable_is_read_at_each_call(self, monkeypatch):
+        """A script may set the variable at any time before it resets a DataFlow."""
+        monkeypatch.setenv(LIMIT_VARIABLE, "3")
+        assert 3 << 20 == memory.limit_bytes()
+
     @pytest.mark.parametrize("text", ["many", "-1", "1.5", ""])
     def test_an_invalid_limit(self, monkeypatch, text):
         """A limit that is not an integer >= 0 is a ValueError that names the variable."""

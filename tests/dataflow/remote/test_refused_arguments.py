@@ -45,6 +45,12 @@ class TestFormats:
             list(RemoteDataZMQ(ipc))
         assert not os.path.exists(str(tmp_path / "ran"))
 
+    def test_msgpack_to_a_receiver_of_pickle(self, ipc, send):
+        """A receiver that expects pickle raises an error for msgpack."""
+        send(ipc)
+        with pytest.raises(RuntimeError, match="uses format='msgpack', this receiver 'pickle'"):
+            list(RemoteDataZMQ(ipc, format="pickle"))
+
     @pytest.mark.parametrize("format", ["json", "zmq_ops"])
     def test_other_formats(self, format, ipc):
         """An unknown format is a ValueError at both ends, at once."""

@@ -58,6 +58,10 @@ class TestDrawBoxes:
         with pytest.raises(ValueError, match="has no area or is not inside the image of 8 x 6 pixels. Clip"):
             draw_boxes(np.zeros([6, 8]), [(0, 0, 1, 1), box])
 
+    def test_up_to_the_border(self):
+        """A box may cover the whole image."""
+        assert (218, 218, 218) == tuple(draw_boxes(np.zeros([6, 8]), [(0, 0, 8, 6)])[0, 3])
+
     def test_shapes(self):
         """A wrong shape or number of labels raises a ValueError."""
         with pytest.raises(ValueError, match=r"wrong shape \(expected \[N, 4\], got \(4,\)\)"):
@@ -92,6 +96,11 @@ class TestDrawText:
         assert 40 > draw_text(image, (0, 20), "III", (255, 255, 255)).min()
         assert {50} == set(image.ravel())
 
+    def test_size(self):
+        """`font_scale` changes the size."""
+        small, large = (self.changed((0, 39), "text", BLUE, font_scale=scale) for scale in (0.4, 0.8))
+        assert large[3] > 1.8 * small[3]
+
 
 class TestIntensityToRgb:
     @pytest.fixture
@@ -117,6 +126,10 @@ class TestIntensityToRgb:
         np.testing.assert_array_equal(
             intensity_to_rgb([[0.0, 0.5, 1.0]]), intensity_to_rgb(numbers, normalize=True)
         )
+
+    def test_equal_numbers(self, matplotlib):
+        """Equal numbers become 0."""
+        np.testing.assert_array_equal(np.zeros([1, 2, 3]), intensity_to_rgb([[5, 5]], normalize=True))
 
     def test_mistakes(self, matplotlib):
         """A wrong shape or an unknown color map raises a ValueError."""

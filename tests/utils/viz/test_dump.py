@@ -53,6 +53,11 @@ class TestFiles:
         dump_dataflow_images(df, index=1, number=5, output_dir=directory)
         assert LEVELS[:5] == [int(image[0, 0, 0]) for image in read(cv2, directory).values()]
 
+    def test_a_key(self, cv2, directory):
+        """Datapoints may be dictionaries."""
+        dump_dataflow_images(flow({"image": plain(50, 1, 8, 8)}), "image", number=1, output_dir=directory)
+        assert 50 == read(cv2, directory)["001.jpg"][0, 0, 0]
+
     def test_pass_after_pass(self, cv2, directory):
         """A short DataFlow is read several times."""
         df = flow([plain(10, 8, 8)], [plain(50, 8, 8)])
@@ -105,3 +110,8 @@ class TestWindows:
 
         assert [((2, 2), LEVELS[:4]), ((2, 2), LEVELS[4:6])] == grids
         assert [] == os.listdir(str(tmp_path))
+
+    def test_no_windows_by_default(self, grids, directory):
+        """By default, no window is shown."""
+        dump_dataflow_images(flow([plain(9, 1, 8, 8)]), number=2, output_dir=directory)
+        assert [] == grids

@@ -73,6 +73,12 @@ class TestStackPatches:
         canvas = stack_patches(np.array([[[-5.0, 0.0, 254.9, 300.0]]]), 1, 1)
         assert [0, 0, 254, 255] == canvas.ravel().tolist()
 
+    def test_the_images_stay(self):
+        """The images are not changed, and the result does not share their memory."""
+        images = numbered(2)
+        stack_patches(images, 1, 2)[:] = 0
+        np.testing.assert_array_equal(numbered(2), images)
+
     @pytest.mark.parametrize(
         ("images", "message"),
         [
@@ -107,6 +113,12 @@ class TestStackPatches:
         assert canvas is image
         assert [(1, 0), (1, 0), (2, 1), (2, 1), (3, 2)] == clicks
 
+    def test_a_click_without_a_function(self, window):
+        """Without a function, a click does nothing."""
+        stack_patches(numbered(1), 1, 1, viz=True)
+        ((image, callbacks),) = window
+        assert callbacks["lclick_cb"](image, 0, 0) is None
+
 
 class TestGenStackPatches:
     def test_several_grids(self):
@@ -139,3 +151,8 @@ class TestGenStackPatches:
             image, callbacks = window[-1]
             callbacks["lclick_cb"](image, 0, 0)
         assert [0, 2, 4] == clicks
+
+    def test_mistakes(self):
+        """Wrong images raise a ValueError."""
+        with pytest.raises(ValueError, match="gen_stack_patches: wrong images .* got none"):
+            next(gen_stack_patches([]))
