@@ -407,3 +407,18 @@ class TestPlot:
         assert message in told
         assert f"tensorpack-lite plot: {tmp_path}" in told
         assert 1 == told.count("\n")
+
+    def test_no_file(self, tmp_path, capsys):
+        """A path that does not exist is an error."""
+        assert 2 == main(["plot", str(tmp_path / "nothing")])
+        assert "does not exist. The current directory is" in capsys.readouterr().err
+
+    def test_one_training_has_no_legend(self, stats, monkeypatch):
+        """A plot with one curve has no legend."""
+        pyplot = use_windows(monkeypatch)
+        legends = []
+        monkeypatch.setattr(
+            pyplot, "show", lambda: legends.extend(axis.get_legend() for axis in pyplot.gcf().axes)
+        )
+        assert 0 == main(["plot", str(stats)])
+        assert [None, None] == legends

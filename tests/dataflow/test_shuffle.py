@@ -98,6 +98,15 @@ class TestLocallyShuffleData:
         with pytest.raises(RuntimeError, match="yielded no datapoint"):
             take(reset(LocallyShuffleData(up_to(0), 4)), 1)
 
+    def test_the_buffer_stays_filled_between_passes(self):
+        """A second pass yields datapoints at once, because the buffer stays filled."""
+        pulled = []
+        flow = reset(LocallyShuffleData(endless(pulled), 10))
+        take(flow, 1)
+        before = len(pulled)
+        take(flow, 1)
+        assert before + 1 == len(pulled)
+
 
 class TestCacheData:
     def test_the_source_is_read_once(self):

@@ -38,6 +38,10 @@ class TestTakeChunk:
         line = waiting(*[np.array([n]) for n in range(20)])
         assert list(range(20)) == [dp[0][0] for _ in range(2) for _, dp in take_chunk(line)]
 
+    def test_maximum_length(self):
+        """A chunk has at most max_length datapoints."""
+        assert 1 == len(take_chunk(waiting(*[SMALL] * 16), max_length=1))
+
 
 class TestReadingAhead:
     @pytest.mark.parametrize(("array", "room"), [(SMALL, 64), (np.zeros(1 << 20, "uint8"), 4)])

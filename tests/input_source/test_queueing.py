@@ -99,6 +99,14 @@ class TestGraph:
             assert queue is source.queue
             assert [0, 1, 2, 3] == take(run, 4)
 
+    def test_large_inputs_have_one_enqueue(self, fresh_graph):
+        """Only small datapoints are enqueued several at a time."""
+        for shape, num_enqueues in (([None, 224, 224, 3], 1), ([None, 28, 28], 16), (None, 16)):
+            with tf.Graph().as_default() as graph:
+                QueueInput(Numbers()).setup([TensorSpec(shape, tf.uint8, "image")])
+                ops = [op for op in graph.get_operations() if op.type.startswith("QueueEnqueue")]
+                assert num_enqueues == len(ops)
+
 
 class TestArguments:
     def test_not_a_dataflow(self):

@@ -52,6 +52,11 @@ class TestMapArg:
         """The decorated function has the docstring of the function."""
         assert "Train a model." == train.__doc__
 
+    def test_missing_argument(self, train):
+        """A call without a required argument raises the function's own TypeError."""
+        with pytest.raises(TypeError, match="missing 1 required positional argument: 'first'"):
+            train(gpus=3)
+
 
 class TestMemoized:
     def test_once_per_arguments(self):
@@ -221,6 +226,14 @@ class TestCallOnlyOnce:
         with pytest.raises(RuntimeError, match=r"BigMachine\.start"):
             machine.start()
 
+    def test_each_instance_has_its_call(self):
+        """Each instance may be called once."""
+        first, second = Machine(), Machine()
+        first.start()
+        second.start()
+
+        assert [1, 1] == [first.starts, second.starts]
+
 
 class TestGraphMemoized:
     tf = pytest.importorskip("tensorflow").compat.v1
@@ -346,3 +359,7 @@ class TestShapes:
         """An unknown name raises a ValueError that lists the known ones."""
         with pytest.raises(ValueError, match="expected 'NHWC', .*got 'NWHC'"):
             get_data_format("NWHC")
+
+    def test_shape4d_default(self):
+        """The default data format is NHWC."""
+        assert [1, 3, 3, 1] == shape4d(3)

@@ -81,6 +81,20 @@ class TestStoppableThread:
         assert not thread.is_alive()
         assert thread.result is None
 
+    def test_put_and_get(self, monkeypatch):
+        """The queue methods pass objects, including None; putting into a full queue waits for room."""
+        monkeypatch.setattr(concurrency, "_POLL_SECONDS", 0.001)
+        thread, objects = StoppableThread(), queue.Queue(1)
+        putting = threading.Thread(
+            target=lambda: [thread.queue_put_stoppable(objects, k) for k in ("a", None)]
+        )
+        putting.start()
+        putting.join(0.05)
+        assert putting.is_alive()
+
+        assert ["a", None] == [thread.queue_get_stoppable(objects) for _ in range(2)]
+        putting.join()
+
 
 class TestLoopThread:
     def run_until(self, thread, condition):
@@ -293,6 +307,15 @@ class TestStartProcMaskSignal:
         )
 
         assert "0 alive\nparent interrupted\n" == done.stdout
+
+    def test_takes_a_thread(self):
+        """A thread is started like a process."""
+        done = threading.Event()
+        thread = threading.Thread(target=done.set)
+        start_proc_mask_signal(thread)
+        thread.join(30)
+
+        assert done.is_set()
 
 
 class TestEnsureProcTerminate:

@@ -81,6 +81,14 @@ class TestLogDeprecated:
         with pytest.raises(ValueError, match="name and text are both empty"):
             log_deprecated(eos="2030-01-31")
 
+    def test_number_of_warnings(self, capsys):
+        """Each name has its own maximum number of warnings."""
+        for _ in range(3):
+            log_deprecated("old", max_num_warnings=1)
+            log_deprecated("older", max_num_warnings=1)
+
+        assert 2 == len(warnings(capsys))
+
 
 @pytest.mark.parametrize("create", [create_dummy_class, create_dummy_func])
 class TestDummy:

@@ -53,6 +53,11 @@ class TestMkdirP:
         ):
             mkdir_p(None)
 
+    def test_a_file_is_in_the_way(self, source):
+        """A file with that name raises a FileExistsError."""
+        with pytest.raises(FileExistsError):
+            mkdir_p(str(source))
+
 
 class TestDownload:
     def test_downloads_a_file(self, source, target):
@@ -204,6 +209,10 @@ class TestDownloadByHttp:
         with pytest.raises(OSError, match="cannot get .*short: .*ended after 100 of 10000 bytes"):
             download(url + "/short", target)
         assert [] == os.listdir(target)
+
+    def test_gets_the_file(self, url, target):
+        """A file is downloaded over HTTP."""
+        assert Path(download(url + "/data.bin", target, sha256=SHA256)).read_bytes() == CONTENT
 
 
 class TestGetDatasetPath:

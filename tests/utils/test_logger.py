@@ -283,6 +283,26 @@ class TestSetLoggerDir:
         assert ["log.log", "old.txt"] == sorted(os.listdir(path))
         assert 2 == capsys.readouterr().out.count(" WRN ")
 
+    def test_delete_the_directory_in_use(self, tmp_path):
+        """'d' on the directory in use starts a new log file."""
+        path = str(tmp_path / "a")
+        logger.set_logger_dir(path)
+        logger.info("first")
+        logger.set_logger_dir(path, action="d")
+        logger.info("second")
+
+        assert ["log.log"] == os.listdir(path)
+        assert "first" not in log_file(path)
+        assert "second" in log_file(path)
+
+    def test_on_a_terminal_q_raises(self, tmp_path, monkeypatch):
+        """The answer 'q' raises an OSError."""
+        monkeypatch.setattr(sys, "stdin", Terminal())
+        monkeypatch.setattr("builtins.input", lambda prompt: "q")
+
+        with pytest.raises(OSError, match="contains files"):
+            logger.set_logger_dir(fill(tmp_path / "a"))
+
 
 class TestQuiet:
     def lines(self, capsys):
@@ -405,3 +425,11 @@ class TestAutoSetDir:
         logger.auto_set_dir()
         with pytest.raises(OSError, match="contains files"):
             logger.auto_set_dir(action="q")
+
+    def test_windows_has_no_colons(self, monkeypatch):
+        """On Windows, the name is appended after an underscore."""
+        monkeypatch.setattr(logger.os, "name", "nt")
+        with mock.patch.object(logger, "set_logger_dir") as set_logger_dir:
+            logger.auto_set_dir(name="lr0.1")
+
+        set_logger_dir.assert_called_once_with(os.path.join("train_log", "train_it_lr0.1"), action=None)

@@ -6,6 +6,7 @@ import multiprocessing
 import pickle
 import threading
 
+import numpy as np
 import pytest
 
 from tensorpack_lite.utils.random_streams import (
@@ -91,6 +92,14 @@ class TestGetRng:
 
         assert 400 == len(set(found))
 
+    def test_numpy_integers_are_seeds(self):
+        """A NumPy integer and the equal Python integer are the same seed."""
+        fix_rng_seed(np.int64(3))
+        first = draw(get_rng())
+        fix_rng_seed(3)
+
+        assert first == draw(get_rng())
+
 
 class TestWorkerStreams:
     def streams(self, key):
@@ -152,3 +161,8 @@ class TestWorkerStreams:
         children = [in_fork(lambda: draw(get_rng())) for _ in range(2)]
 
         assert 3 == len(set(children + [draw(get_rng())]))
+
+    @pytest.mark.slow
+    def test_a_fork_without_a_seed_differs(self):
+        """Without a fixed seed, forked processes start from fresh entropy."""
+        assert 3 == len({draw(get_rng())} | {in_fork(lambda: draw(get_rng())) for _ in range(2)})

@@ -227,6 +227,18 @@ class TestMsgpack:
         with pytest.raises(ValueError, match="MsgpackSerializer.loads: the bytes are damaged or in another"):
             MsgpackSerializer.loads(damage)
 
+    def test_msgpack_is_not_patched(self):
+        """The package msgpack is not patched."""
+        MsgpackSerializer.dumps(np.zeros(1))
+        with pytest.raises(TypeError, match="serialize"):
+            msgpack.packb(np.zeros(1))
+
+    def test_structures(self):
+        """Lists and dicts with any simple keys are kept, and numbers of all kinds."""
+        obj = {"a": [1, 2.5, 1 + 2j, None, True, "t", b"b"], 3: {b"k": [[]]}}
+
+        assert_same(obj, self.again(obj))
+
 
 class TestChoice:
     @pytest.mark.parametrize(

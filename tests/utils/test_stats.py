@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorpack_lite.utils.stats import BinaryStatistics, OnlineMoments, RatioCounter, StatCounter
+from tensorpack_lite.utils.stats import Accuracy, BinaryStatistics, OnlineMoments, RatioCounter, StatCounter
 
 
 def fed(counter, *values):
@@ -61,6 +61,16 @@ class TestRatioCounter:
         for _ in range(3):
             counter.feed(number, number)
         assert (2**24 + 3, 2**25 + 3) == (counter.count, counter.total)
+
+    def test_reset(self):
+        """Without values, the ratio, or accuracy, is 0; `reset` sets both counts to 0."""
+        counter = Accuracy()
+        assert 0 == counter.ratio
+        counter.feed(3, 4)
+        assert (0.75, 0.75) == (counter.accuracy, counter.ratio)
+        counter.reset()
+
+        assert (0, 0) == (counter.count, counter.total)
 
 
 class TestBinaryStatistics:

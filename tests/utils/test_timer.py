@@ -29,14 +29,6 @@ def messages(capsys) -> list:
 
 
 class TestTimer:
-    def test_runs_from_the_start(self, clock):
-        """A timer starts when it is created."""
-        timer = Timer()
-        clock.now += 3
-
-        assert 3 == timer.seconds()
-        assert not timer.is_paused()
-
     def test_pauses_do_not_count(self, clock):
         """Pauses are not counted."""
         timer = Timer()

@@ -7,7 +7,6 @@ import pickle
 import numpy as np
 import pytest
 
-from tensorpack_lite.dataflow.imgaug import transform
 from tensorpack_lite.dataflow.imgaug.transform import (
     CropTransform,
     FlipTransform,
@@ -252,8 +251,3 @@ class TestWarpAffine:
         moved = tfm.apply_coords(POINTS.astype(dtype))
         assert dtype == moved.dtype
         np.testing.assert_array_equal([[1, -1], [9, 17], [7, 3.5]], moved)
-
-
-def test_names_in_the_module():
-    """`imgaug.transform` has all names that it has in tensorpack."""
-    assert [] == [name for name in transform.__all__ if not hasattr(transform, name)]
