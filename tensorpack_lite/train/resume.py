@@ -28,7 +28,7 @@ from ..loop.state import TrainLoop
 from ..tfutils.checkpoint_reader import CheckpointReader, read_checkpoint_state
 from ..tfutils.checkpoint_state import STATE_SUFFIX, read_end, read_state
 from ..tfutils.exact.state import find_exact
-from ..tfutils.partitions import values_of
+from ..tfutils.partitions import find_values
 from ..tfutils.sessinit import SaverRestore, SessionInit
 from ..tfutils.varmanip import SessionUpdate, is_training_name
 from ..utils import logger
@@ -102,7 +102,7 @@ class _RestoreTraining(SaverRestore):
     def _run_init(self, sess: tf.Session) -> None:
         super()._run_init(sess)
         variables = sess.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
-        values, _ = values_of(variables, self.later)
+        values, _ = find_values(variables, self.later)
         SessionUpdate(sess, variables).update(values)
         if "global_step" in self.missing:
             logger.info(f"{self.path} has no global_step. Its state says {self.later.get('global_step')}.")
@@ -253,10 +253,12 @@ def find_resume_point(
             f"steps_per_epoch was {saved.steps_per_epoch} and is {loop.steps_per_epoch}. Training continues after the same number "
             f"of steps, which is step {place.num_steps} of epoch {place.epoch_num}."
         )
-        _complain_of_skipped(saved._replace(num_called=0) if saved.has_moments_left else saved, callbacks, "")
+        _warn_or_raise_skipped(
+            saved._replace(num_called=0) if saved.has_moments_left else saved, callbacks, ""
+        )
     elif _num_called(place, callbacks) is None:
         differ = "The callbacks differ from those of the training that is resumed. "
-        _complain_of_skipped(place, callbacks, differ)
+        _warn_or_raise_skipped(place, callbacks, differ)
         place = place.with_phase_finished()
     if place.phase == after_steps()[-1] and place.num_called == len(place.callbacks):
         return place.with_phase_finished()  # the epoch has ended
@@ -267,7 +269,7 @@ def _num_called(place: ResumePoint, callbacks: Callbacks) -> int | None:
     return place.num_called_of([str(cb) for cb in callbacks.cbs], callbacks.names_without_owed_calls)
 
 
-def _complain_of_skipped(place: ResumePoint, callbacks: Callbacks, reason: str) -> None:
+def _warn_or_raise_skipped(place: ResumePoint, callbacks: Callbacks, reason: str) -> None:
     finished = {str(cb) for cb in callbacks.cbs if isinstance(cb, (MonitorBase, Monitors))}
     skipped = [name for name in place.callbacks[place.num_called :] if name not in finished]
     if skipped:

@@ -59,11 +59,8 @@ def test_without_tensorflow(here, arguments, code, text):
 
 
 def test_only_the_process_of_the_script_needs_tensorflow():
-    """The modules of the commands that run a script do not import TensorFlow, which takes seconds."""
-    modules = ", ".join(
-        f"tensorpack_lite.cli.{name}" for name in ("rehearse", "find_batch", "find_lr", "schedule", "lint")
-    )
-    code = f"import sys, {modules}; print('tensorflow' in sys.modules)"
+    """The module of the commands that run a script does not import TensorFlow, which takes seconds."""
+    code = "import sys, tensorpack_lite.cli.scripts; print('tensorflow' in sys.modules)"
     assert b"False\n" == subprocess.check_output([sys.executable, "-c", code], env=python_environment())
 
 

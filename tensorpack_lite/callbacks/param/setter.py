@@ -62,11 +62,13 @@ class HyperParamSetter(Callback):
             return value
         if self.epoch_num != self._last_logged_epoch:
             self._last_logged_epoch = self.epoch_num
-            before = "" if self._last_value is None else f"from {_shortened(self._last_value)} "
-            change = f"{self.param.readable_name} changes {before}to {_shortened(value)}"
-            logger.info(f"{self}: at global_step={self.global_step}, {change}.")
+            self._log_change(f"at global_step={self.global_step}", self._last_value, value)
         self._last_value = value
         return value
+
+    def _log_change(self, when: str, old: object, new: object) -> None:
+        before = "" if old is None else f"from {_shortened(old)} "
+        logger.info(f"{self}: {when}, {self.param.readable_name} changes {before}to {_shortened(new)}.")
 
     def get_current_value(self) -> Any:
         """Return the parameter's current value."""
@@ -197,8 +199,7 @@ class PlannedHyperParamSetter(HyperParamSetter):
             return
         self._point, actual = point, self.get_current_value()
         if not is_close(actual, planned):
-            change = f"from {_shortened(actual)} to {_shortened(planned)}"
-            logger.info(f"{self}: training is resumed, {self.param.readable_name} changes {change}.")
+            self._log_change("training is resumed", actual, planned)
             self.param.set_value(planned)
 
     def state_dict(self) -> dict[str, Any] | None:
