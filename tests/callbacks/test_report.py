@@ -177,11 +177,6 @@ class TestWorstSamples:
         with pytest.raises(ValueError, match=r"expected 2 samples, got 'cost' of shape \(\)"):
             self.evaluate([[1, 2]], WorstSamples("y", ["cost"]))
 
-    def test_arguments(self):
-        """The number of samples is positive."""
-        with pytest.raises(ValueError, match="num_samples"):
-            WorstSamples("loss", [], num_samples=0)
-
     def test_without_a_directory(self):
         """Without a logger directory, nothing is written."""
         self.evaluate([[1, 2]], WorstSamples("y", ["x"]))

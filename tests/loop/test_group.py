@@ -178,11 +178,3 @@ def test_hooks():
     hooks = Callbacks(cbs).get_hooks()
     assert cbs == [hook.callback for hook in hooks]
     assert all(isinstance(hook, CallbackToHook) for hook in hooks)
-
-
-def test_not_a_callback():
-    """Elements that are not callbacks are refused."""
-    with pytest.raises(TypeError, match="expected a list of Callback, got int in it"):
-        Callbacks([Callback(), 3])
-    with pytest.raises(TypeError, match=r"got the class Callback; write Callback\(\) in it"):
-        Callbacks([Callback])

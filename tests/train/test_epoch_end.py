@@ -124,14 +124,6 @@ class TestAnEndedEpoch:
             ]
 
     @pytest.mark.slow
-    def test_with_the_same_max_epoch(self, log_dir):
-        """A training that has ended calls nothing when it is started again."""
-        calls = []
-        for _ in range(3):
-            train([ModelSaver(), Validate(calls)])
-        assert [1, 2] == epochs_of(calls)
-
-    @pytest.mark.slow
     def test_with_other_callbacks(self, log_dir, log_lines):
         """If the callbacks have changed since, nothing is skipped, because nothing is due."""
         calls = []

@@ -148,13 +148,6 @@ class TestAtTheEndOfAnEpoch:
             row for row in rows(log_dir) if row[3] is not None
         ]
 
-    def test_the_warning(self, log_dir, log_lines):
-        """The warning about calls that are skipped does not name monitors, which are called."""
-        train([Measure(), ModelSaver(), KillAt(epoch=2)])
-        train([Measure(), ModelSaver(), EstimatedTimeLeft(), KillAt()])
-        (line,) = [line for line in log_lines if "are skipped" in line]
-        assert line.endswith("are skipped: KillAt.")
-
     def test_monitors_of_the_user(self, log_dir):
         """Monitors of the user write the row of that epoch, too."""
         written, seen = [], []

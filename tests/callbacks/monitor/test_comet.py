@@ -60,11 +60,3 @@ def test_without_the_package(monkeypatch):
         ImportError, match="CometMLMonitor: needs comet_ml, which is not installed. Run: pip install comet_ml"
     ):
         CometMLMonitor()
-
-
-def test_an_experiment_and_arguments():
-    """An experiment together with arguments for a new one raises ValueError."""
-    with pytest.raises(
-        ValueError, match=r"got both an experiment and arguments for a new one, \['project_name'\]"
-    ):
-        CometMLMonitor(mock.Mock(), project_name="digits")
