@@ -13,6 +13,7 @@ import psutil
 
 TESTS = Path(__file__).resolve().parents[1]
 SCRIPT = str(TESTS / "fakes" / "rank_script.py")
+CASES = str(TESTS / "fakes" / "ranks_script.py")
 
 
 class Ended(NamedTuple):

@@ -8,11 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from fakes.launching import TESTS, environment
+from fakes.launching import CASES, environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.any_tensorflow]
-
-SCRIPT = str(TESTS / "fakes" / "ctrl_c_ranks.py")
 
 
 @pytest.fixture
@@ -22,7 +20,18 @@ def press(tmp_path):
 
     def press(*arguments):
         process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "tensorpack_lite.launch", "-n", "2", SCRIPT, *arguments],
+            [
+                sys.executable,
+                "-W",
+                "ignore",
+                "-m",
+                "tensorpack_lite.launch",
+                "-n",
+                "2",
+                CASES,
+                "ctrl_c",
+                *arguments,
+            ],
             env=environment(),
             cwd=str(tmp_path),
             stdout=subprocess.PIPE,

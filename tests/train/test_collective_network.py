@@ -10,15 +10,13 @@ import threading
 
 import pytest
 from fakes import machine
-from fakes.launching import SCRIPT, TESTS, environment, launch, start, wait
+from fakes.launching import CASES, SCRIPT, environment, launch, start, wait
 from fakes.rank_cases import weights
 from fakes.strangers import SECRET, Attack
 
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.ranks.cluster import Cluster, free_ports
 from tensorpack_lite.train import collective
-
-SERVING = str(TESTS / "fakes" / "serving_script.py")
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +31,7 @@ def namespaces():
 class TestOtherMachines:
     def reached(self, *options):
         """Connect from another machine to the servers of two ranks, and return the results."""
-        command = machine.command(4, "-m", "tensorpack_lite.launch", "-n", 2, *options, SERVING)
+        command = machine.command(4, "-m", "tensorpack_lite.launch", "-n", 2, *options, CASES, "serving")
         process = subprocess.Popen(
             command,
             env=environment(),
@@ -88,7 +86,7 @@ class TestIsolate:
     def test_where_it_is_forbidden(self, namespaces, tmp_path):
         """Where namespaces are forbidden, the launcher ends with code 2 and an error before it starts a rank."""
         forbid = "echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set -sys_admin --inh-caps -sys_admin "
-        run = f"'{sys.executable}' -W ignore -m tensorpack_lite.launch -n 2 --isolate '{SERVING}'"
+        run = f"'{sys.executable}' -W ignore -m tensorpack_lite.launch -n 2 --isolate '{CASES}' serving"
         process = subprocess.Popen(
             ["unshare", "--map-root-user", "sh", "-c", forbid + run],
             env=environment(),
