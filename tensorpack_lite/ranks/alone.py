@@ -7,16 +7,18 @@ from typing import Any, Callable, ContextManager, Mapping
 
 
 class AloneChannel:
-    """A `RankChannel` without other ranks: an exchange returns the value of this process, and nobody fails."""
+    """A `RankChannel` without other ranks, and its base class: an exchange returns the value of this process, and nobody fails."""
 
     rank, size = 0, 1
-    failure = None
+    failure: str | None = None
 
     def all_gather(self, name: str, value: object) -> list[Any]:
         """Return the value in a list."""
         return [value]
 
-    gather = all_gather
+    def gather(self, name: str, value: object) -> list[Any] | None:
+        """Return the value in a list."""
+        return [value]
 
     def describe_with(self, describe: Callable[[], str] | None) -> None:
         """Do nothing: nobody asks."""
@@ -25,8 +27,9 @@ class AloneChannel:
         """Return nothing."""
         return {}
 
-    def wait_for_failure(self, seconds: float) -> None:
-        """Do nothing."""
+    def wait_for_failure(self, seconds: float) -> str | None:
+        """Return None."""
+        return None
 
     def end_by_itself(self) -> None:
         """Do nothing."""
@@ -36,12 +39,12 @@ class AloneChannel:
 
 
 class Alone:
-    """A `RankConnection` without other ranks."""
+    """A `RankConnection` without other ranks, and its base class."""
 
     rank, size = 0, 1
     channel = AloneChannel()
 
-    def reporting(self, trainer: object, place: str) -> ContextManager[None]:
+    def reporting(self, trainer: Any, place: str) -> ContextManager[None]:
         """Return a context that does nothing."""
         return nullcontext()
 

@@ -12,6 +12,7 @@ from typing import Any, Callable, Sequence
 
 from ..utils import logger
 from ..utils.streams import write_to_stderr
+from .alone import AloneChannel
 from .authentication import Credentials
 from .connecting import RankError, connect, listen, round_trip
 from .diagnosis import describe, describe_loss, describe_silence, interval_seconds
@@ -25,7 +26,7 @@ from .open_files import allow_open_files
 _GRACE_SECONDS = 3.0  # in which the main thread may notice a failure and end by itself
 
 
-class RankChannel:
+class RankChannel(AloneChannel):
     """
     One rank's end of the channel between ranks; the channel of rank 0 also runs the hub.
 

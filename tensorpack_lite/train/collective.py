@@ -91,8 +91,7 @@ class CollectiveTrainer(RankTrainer):
 
     def _gather_cluster(self, place: RankInfo) -> Cluster:
         """Exchange the addresses of TensorFlow's servers, and find which ranks share a machine."""
-        channel: Any = self.ranks.channel
-        machines = gather_machines(channel, _process.take_port(port_range(os.environ)))
+        machines = gather_machines(self.ranks.channel, _process.take_port(port_range(os.environ)))
         local = machines.local(self.rank)
         given = (place.local_rank, place.local_size)
         if None in given:

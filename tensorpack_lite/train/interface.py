@@ -8,7 +8,6 @@ from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow
 from ..input_source.base import InputSource
-from ..input_source.feed import FeedInput
 from ..input_source.queueing import QueueInput
 from ..input_source.staging import StagingInput
 from ..loop.extension import replace_extensions
@@ -21,7 +20,6 @@ from ..utils.uncaught import EndsBriefly
 from .config import TrainConfig
 from .exact.what_is_exact import begin_exact_resume
 from .resume import advance_graph_seed
-from .simple import SimpleTrainer
 from .tower import SingleCostTrainer
 from .trainer import Trainer
 
@@ -93,8 +91,8 @@ def apply_default_prefetch(input_source_or_dataflow: InputSource | DataFlow, tra
     """
     Choose the default input for a trainer.
 
-    A DataFlow is wrapped in a `FeedInput` for SimpleTrainer itself, and in a `QueueInput` for every other
-    trainer. If the trainer has several `devices`, a `QueueInput` is wrapped in a `StagingInput`.
+    A DataFlow is wrapped in a `FeedInput` for SimpleTrainer and its subclasses, in what the trainer's `default_input` makes
+    of it if there is that attribute, and in a `QueueInput` otherwise. If the trainer has several `devices`, a `QueueInput` is wrapped in a `StagingInput`.
 
     Args:
         input_source_or_dataflow: a DataFlow, or an InputSource. InputSources other than a QueueInput are
@@ -103,13 +101,14 @@ def apply_default_prefetch(input_source_or_dataflow: InputSource | DataFlow, tra
 
     Returns:
         An InputSource.
+
+    Difference from tensorpack: a subclass of SimpleTrainer is fed like SimpleTrainer itself, not through a QueueInput.
     """
     source = input_source_or_dataflow
     if not isinstance(source, InputSource):
-        if type(trainer) is SimpleTrainer:
-            return FeedInput(source)
-        logger.info(f"The DataFlow is wrapped in a QueueInput, the default for {type(trainer).__name__}.")
-        source = QueueInput(source)
+        source = getattr(trainer, "default_input", QueueInput)(source)
+        kind = type(source).__name__
+        logger.info(f"The DataFlow is wrapped in a {kind}, the default for {type(trainer).__name__}.")
     if len(getattr(trainer, "devices", [])) > 1 and isinstance(source, QueueInput):
         logger.info("The QueueInput is wrapped in a StagingInput, the default for several devices.")
         return StagingInput(source)

@@ -18,6 +18,7 @@ from ..callbacks.monitor.base import MonitorBase
 from ..compat import tensorflow
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
+from ..ranks.alone import Alone
 from ..ranks.authentication import Credentials
 from ..ranks.channel import RankChannel
 from ..ranks.connecting import RankError
@@ -41,7 +42,7 @@ _EQUAL = "equal"
 _ECHO_SECONDS = 5.0  # time for the failure behind such an error to arrive
 
 
-class RankConnection:
+class RankConnection(Alone):
     """
     Connection of a trainer to the other ranks; a trainer that trains alone has none.
 
@@ -60,6 +61,8 @@ class RankConnection:
         RankError: the ranks did not connect.
         OSError, ValueError: the secret cannot be read, or is too short.
     """
+
+    channel: RankChannel
 
     def __init__(
         self,
@@ -82,7 +85,7 @@ class RankConnection:
         )
 
     @contextmanager
-    def reporting(self, trainer: Trainer | None, place: str) -> Iterator[None]:
+    def reporting(self, trainer: Trainer, place: str) -> Iterator[None]:
         """
         Context that reports an error inside it to the other ranks.
 

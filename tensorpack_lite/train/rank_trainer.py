@@ -59,6 +59,8 @@ class RankTrainer(SingleCostTrainer):
             before training.
     """
 
+    ranks: RankConnection  # an `Alone` in a process that trains alone, which does not call what that lacks
+
     def __init__(self) -> None:
         super().__init__()
         self.BROADCAST_EVERY_EPOCH = True
@@ -282,8 +284,7 @@ class RankTrainer(SingleCostTrainer):
                 raise
 
     def _broadcast(self) -> None:
-        ranks: Any = self.ranks
-        with self._explaining(), ranks.waiting("taking rank 0's variables"):
+        with self._explaining(), self.ranks.waiting("taking rank 0's variables"):
             tf.get_default_session().run(self._sync_op)
 
     @contextmanager

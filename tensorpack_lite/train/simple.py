@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Callable, Sequence
 
 from ..compat import tfv1 as tf
+from ..dataflow.base import DataFlow
 from ..input_source.base import InputSource
+from ..input_source.feed import FeedInput
 from ..input_source.queueing import QueueInput
 from ..loop.callback import Callback
 from ..tfutils.tower.context import TrainTowerContext
@@ -20,7 +22,14 @@ class SimpleTrainer(SingleCostTrainer):
 
     A DataFlow is fed through placeholders (`FeedInput`) at each step. Pass a `QueueInput` to prepare data in
     parallel to the steps.
+
+    Attributes:
+        default_input: makes the input of a DataFlow; other trainers may have one, too.
+
+    Difference from tensorpack: subclasses are fed in the same way; tensorpack gives them a QueueInput.
     """
+
+    default_input: Callable[[DataFlow], InputSource] = FeedInput
 
     def _setup_graph(self, input: InputSource, get_cost_fn: CostFn, get_opt_fn: OptFn) -> list[Callback]:
         logger.info("Building the graph of the training tower ...")
@@ -37,6 +46,8 @@ class NoOpTrainer(SimpleTrainer):
     Use it to evaluate a model with the callbacks of a training, or to measure their cost.
     """
 
+    default_input = QueueInput  # whose datapoints a step without `train_op` does not take
+
     def _report_cost(self) -> None:
         self.cost = None  # computing it would take a datapoint in each step
 
@@ -52,6 +63,8 @@ class QueueInputTrainer(SimpleTrainer):
     Raises:
         TypeError: the input is not a QueueInput.
     """
+
+    default_input = QueueInput
 
     def _setup_input(self, input_signature: Sequence[tf.TensorSpec], input: InputSource) -> list[Callback]:
         logger.warning("QueueInputTrainer is deprecated. Use SimpleTrainer with a QueueInput.")

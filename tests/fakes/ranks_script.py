@@ -49,7 +49,7 @@ from tensorpack_lite import (
 from tensorpack_lite import tfv1 as tf
 from tensorpack_lite.callbacks import ShardedInferenceRunner, TerminateOnNaN
 from tensorpack_lite.dataflow import MultiProcessMapData
-from tensorpack_lite.diagnostics.hangs import watch
+from tensorpack_lite.diagnostics.hangs import detector
 from tensorpack_lite.diagnostics.speed.speed import Speed
 from tensorpack_lite.ranks.cluster import Cluster, parse_address
 from tensorpack_lite.train.collective import CollectiveTrainer
@@ -190,8 +190,8 @@ class Gathers(Callback):
 
 def hanging(directory, case, time_limit, watch_limit, on_hang):
     """Rank 1 hangs: in a function of a worker ("map"), stopped ("stop"), or waiting for rank 0 ("ahead")."""
-    watch._POLL_SECONDS = 0.25
-    watch._STEP_SECONDS = watch._FIRST_SECONDS = float(watch_limit)
+    detector._POLL_SECONDS = 0.25
+    detector._STEP_SECONDS = detector._FIRST_SECONDS = float(watch_limit)
     trainer = CollectiveTrainer(time_limit=float(time_limit))
     log_to(directory, trainer)
     flow = RepeatedData(numbers(), -1)

@@ -8,11 +8,11 @@ from fakes.models import Mean, threes
 from tensorpack_lite.compat import TF_VERSION
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.input_source.feed import FeedInput
-from tensorpack_lite.input_source.queueing import QueueInput
+from tensorpack_lite.input_source.queueing import BatchQueueInput, QueueInput
 from tensorpack_lite.models import FullyConnected, l2_regularizer, regularize_cost_from_collection
 from tensorpack_lite.train.config import TrainConfig
 from tensorpack_lite.train.interface import apply_default_prefetch, launch_train_with_config
-from tensorpack_lite.train.simple import NoOpTrainer, SimpleTrainer
+from tensorpack_lite.train.simple import NoOpTrainer, QueueInputTrainer, SimpleTrainer
 
 
 def in_cond(layer, x):
@@ -35,12 +35,26 @@ def train_once(model):
 
 class TestDefaultPrefetch:
     def test_simple_trainer_feeds(self):
-        """SimpleTrainer itself gets a FeedInput."""
-        assert type(apply_default_prefetch(threes(), SimpleTrainer())) is FeedInput
+        """SimpleTrainer gets a FeedInput, and so does a trainer that derives from it."""
 
-    def test_others_queue(self):
-        """Every other trainer, subclasses of SimpleTrainer included, gets a QueueInput."""
-        assert type(apply_default_prefetch(threes(), NoOpTrainer())) is QueueInput
+        class Derived(SimpleTrainer):
+            pass
+
+        for trainer in SimpleTrainer(), Derived():
+            assert type(apply_default_prefetch(threes(), trainer)) is FeedInput
+
+    @pytest.mark.parametrize("trainer", [NoOpTrainer, QueueInputTrainer])
+    def test_others_queue(self, trainer):
+        """NoOpTrainer, which runs no step that takes a datapoint, and QueueInputTrainer get a QueueInput."""
+        assert type(apply_default_prefetch(threes(), trainer())) is QueueInput
+
+    def test_own_default(self):
+        """A trainer's `default_input` makes the input of a DataFlow."""
+
+        class Batched(SimpleTrainer):
+            default_input = staticmethod(lambda data: BatchQueueInput(data, 2))
+
+        assert type(apply_default_prefetch(threes(), Batched())) is BatchQueueInput
 
     def test_input_source_stays(self):
         """An InputSource is used unchanged."""

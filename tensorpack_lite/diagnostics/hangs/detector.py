@@ -14,8 +14,6 @@ from typing import Any, Deque, Dict, Iterator
 
 from ...dataflow.process.stack_file import SIGNAL, StackFile
 from ...loop.extension import ExtendedTrainer, Extension
-from ...ranks.alone import AloneChannel
-from ...ranks.channel import RankChannel
 from ...utils import logger
 from ...utils.checks import check_choice
 from ...utils.errors import DamagedFileError
@@ -75,7 +73,7 @@ class HangDetector:
         self._still = _Standstill()
         self._stacks: StackFile | None = None
         self._alarm: StackAlarm | None = None
-        self._channel: RankChannel | AloneChannel = trainer.ranks.channel
+        self._channel = trainer.ranks.channel
 
     def __enter__(self) -> HangDetector:
         self._first_step = self._trainer.global_step

@@ -10,6 +10,7 @@ import numpy as np
 from tabulate import tabulate
 
 from ...compat import tfv1 as tf
+from ...ranks.alone import Alone
 from ...tfutils.partitions import join_parts
 from ...tfutils.varmanip import save_checkpoint_vars
 from ...utils import logger
@@ -39,7 +40,7 @@ class Incident(NamedTuple):
         history: `values` of the last steps.
         batches: what the towers computed the step from.
         is_held: whether the update was held back.
-        ranks: the connection to the other ranks; None in a process that trains alone.
+        ranks: the connection to the other ranks.
         fails: whether training ends with an error, which the other ranks are told.
     """
 
@@ -53,7 +54,7 @@ class Incident(NamedTuple):
     history: list[Any]
     batches: list[TowerBatch]
     is_held: bool
-    ranks: Any = None
+    ranks: Alone = Alone()
     fails: bool = True
 
     @property

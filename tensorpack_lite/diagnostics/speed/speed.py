@@ -10,6 +10,7 @@ from ...input_source.reset import inputs_of
 from ...loop.callback import Callback
 from ...loop.extension import ExtendedTrainer
 from ...loop.session import HookedSession
+from ...ranks.alone import AloneChannel
 from ...utils import logger
 from ...utils.notes import write_note
 from .call_times import CallTimes
@@ -50,7 +51,7 @@ class Speed(Callback):
         self._timer: Timer | None = None  # until it begins
         self._remaining = self._pause  # seconds of steps until it begins
         self._last: Verdict | None = None
-        self._channel: Any = None
+        self._channel = AloneChannel()
         self._summary: dict[str, Any] | None = None  # of the last verdict, for the chief
         self._slowest: int | None = None  # the rank that the chief has named
         self._calls: CallTimes | None = None  # in use if callbacks seem to limit

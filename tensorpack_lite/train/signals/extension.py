@@ -9,6 +9,7 @@ from ...loop.extension import ExtendedTrainer, Extension
 from ...loop.signals.end_signals import EndSignals
 from ...loop.signals.interruptible import Interruptible
 from ...loop.trainer import find_step_ops
+from ...ranks.channel import RankChannel
 from ...utils.uncaught import EndsBriefly
 from ..resume import find_savers
 from .ranks import RankEndSignals
@@ -64,6 +65,7 @@ def _make_end_signals(trainer: ExtendedTrainer, end_within: float) -> EndSignals
     def saves() -> bool:
         return loop.outcome is None and bool(find_savers(callbacks))
 
-    if trainer.size > 1:
-        return RankEndSignals(loop, end_within, trainer.ranks.channel, saves)
+    channel = trainer.ranks.channel
+    if isinstance(channel, RankChannel):
+        return RankEndSignals(loop, end_within, channel, saves)
     return EndSignals(lambda: loop.has_stepped, end_within, saves)
