@@ -6,6 +6,7 @@ laws of callbacks.
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -15,9 +16,12 @@ from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks import monitor
 from tensorpack_lite.callbacks.monitor.base import MonitorBase
+from tensorpack_lite.callbacks.monitor.comet import CometMLMonitor
 from tensorpack_lite.callbacks.monitor.csv_file import CSVWriter
 from tensorpack_lite.callbacks.monitor.event_file import TFEventWriter
 from tensorpack_lite.callbacks.monitor.json_file import JSONWriter
+from tensorpack_lite.callbacks.monitor.mlflow_run import MLflowMonitor
+from tensorpack_lite.callbacks.monitor.wandb_run import WandbMonitor
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.callback_factory import CallbackFactory
@@ -136,3 +140,18 @@ def test_without_a_directory(kind, log_lines):
     assert 4 == run(CountingTrainer(), [put], [monitor]).global_step
     assert logger.get_logger_dir() is None
     assert 1 == len([line for line in log_lines if line.startswith(f"{kind.__name__}: no logger directory")])
+
+
+@pytest.mark.parametrize(
+    ("kind", "package", "told"),
+    [
+        (CometMLMonitor, "comet_ml", "pip install comet_ml"),
+        (MLflowMonitor, "mlflow", r'pip install "tensorpack_lite\[mlflow\]"'),
+        (WandbMonitor, "wandb", r'pip install "tensorpack_lite\[wandb\]"'),
+    ],
+)
+def test_without_the_package(kind, package, told, monkeypatch):
+    """Without its package, the ImportError shows the command that installs it."""
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=f"{kind.__name__}: needs .*, which is not installed. Run: {told}"):
+        kind()

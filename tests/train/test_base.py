@@ -119,27 +119,6 @@ class TestOrder:
         assert "MaintainStepCounter" == str(cbs[1])
         assert [registered, cbs[1], user, extra, monitor, trainer.monitors] == cbs
 
-    def test_default_order(self, trainer):
-        """The default callbacks and monitors come in tensorpack's order; ManifestWriter, Speed and ReportWriter are added."""
-        trainer.train_with_defaults(callbacks=[RecordingCallback()], steps_per_epoch=1, max_epoch=1)
-        expected = [
-            "MaintainStepCounter",
-            "RecordingCallback",
-            "MovingAverageSummary",
-            "ProgressBar",
-            str(trainer._callbacks.cbs[4]),
-            "RunUpdateOps",
-            "ManifestWriter",
-            "Speed",
-            "ReportWriter",
-            "TFEventWriter",
-            "JSONWriter",
-            "ScalarTable",
-            "Monitors",
-        ]
-        assert expected == [str(cb) for cb in trainer._callbacks.cbs]
-        assert "MergeAllSummaries" in expected[4]
-
     def test_moments_and_counters(self, trainer, run):
         """Each moment is called in order, with the documented values of the counters."""
         trace = RecordingCallback()

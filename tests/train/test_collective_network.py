@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
 import sys
 import threading
 
 import pytest
 from fakes import machine
-from fakes.launching import CASES, SCRIPT, environment, launch, start, wait
+from fakes.launching import CASES, SCRIPT, launch, start, start_command, wait
 from fakes.rank_cases import weights
 from fakes.strangers import SECRET, Attack
 
@@ -32,14 +31,7 @@ class TestOtherMachines:
     def reached(self, *options):
         """Connect from another machine to the servers of two ranks, and return the results."""
         command = machine.command(4, "-m", "tensorpack_lite.launch", "-n", 2, *options, CASES, "serving")
-        process = subprocess.Popen(
-            command,
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            universal_newlines=True,
-        )
-        ended = wait(process)
+        ended = wait(start_command(command))
         found = dict(line.split() for line in ended.out.splitlines())
         assert 4 == len(found), ended.out + ended.err
         return found
@@ -87,14 +79,7 @@ class TestIsolate:
         """Where namespaces are forbidden, the launcher ends with code 2 and an error before it starts a rank."""
         forbid = "echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set -sys_admin --inh-caps -sys_admin "
         run = f"'{sys.executable}' -W ignore -m tensorpack_lite.launch -n 2 --isolate '{CASES}' serving"
-        process = subprocess.Popen(
-            ["unshare", "--map-root-user", "sh", "-c", forbid + run],
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            universal_newlines=True,
-        )
-        ended = wait(process)
+        ended = wait(start_command(["unshare", "--map-root-user", "sh", "-c", forbid + run]))
         assert 2 == ended.code
         assert "--isolate: this kernel or container does not allow a private network" in ended.err
         assert "" == ended.out

@@ -6,14 +6,13 @@ import faulthandler
 import multiprocessing
 import os
 import socket
-import subprocess
 import sys
 from unittest import mock
 
 import numpy as np
 import pytest
 from fakes.fake_horovod import FakeHorovod, installed
-from fakes.launching import SCRIPT, environment, launch, running_with, start, wait
+from fakes.launching import SCRIPT, launch, running_with, start, start_command, wait
 from fakes.models import FinalW, Mean, threes
 from fakes.rank_cases import RanksThatFail, RanksThatTrain, train, weights
 
@@ -398,27 +397,13 @@ class TestFaults(RanksThatFail):
             taken.bind(("127.0.0.1", 0))
             taken.listen(1)
             port = taken.getsockname()[1]
-            places = [
-                {
-                    "HOROVOD_RANK": f"{rank}",
-                    "HOROVOD_SIZE": "2",
-                    "HOROVOD_LOCAL_RANK": f"{rank}",
-                    "HOROVOD_LOCAL_SIZE": "2",
-                }
-                for rank in range(2)
-            ]
-            ranks = [
-                start(
-                    SCRIPT,
-                    "horovod",
-                    tmp_path,
-                    "",
-                    "6",
-                    TENSORPACK_RANKS_ADDRESS=f"127.0.0.1:{port}",
-                    **place,
-                )
-                for place in places
-            ]
+            address = {
+                "TENSORPACK_RANKS_ADDRESS": f"127.0.0.1:{port}",
+                "HOROVOD_SIZE": "2",
+                "HOROVOD_LOCAL_SIZE": "2",
+            }
+            places = [{"HOROVOD_RANK": rank, "HOROVOD_LOCAL_RANK": rank, **address} for rank in "01"]
+            ranks = [start(SCRIPT, "horovod", tmp_path, "", "6", **place) for place in places]
             first, second = [wait(rank) for rank in ranks]
         assert f"Rank 0 cannot listen on 127.0.0.1:{port}" in first.err
         assert "RankError" in second.err
@@ -431,25 +416,18 @@ class TestHorovodrun:
         """Run the script in two ranks under horovodrun."""
         horovodrun = os.path.join(os.path.dirname(sys.executable), "horovodrun")
         command = [
+            sys.executable,
             horovodrun,
             "--gloo",
             "-np",
-            "2",
+            2,
             "-H",
             "localhost:2",
             sys.executable,
             "-W",
             "ignore",
-            SCRIPT,
         ]
-        process = subprocess.Popen(
-            [sys.executable, *command, "horovod", str(directory), *args],
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            universal_newlines=True,
-        )
-        return wait(process)
+        return wait(start_command([*command, SCRIPT, "horovod", directory, *args]))
 
     def test_it_trains(self, tmp_path):
         """Training under horovodrun gives exactly the weights of training under our launcher."""
