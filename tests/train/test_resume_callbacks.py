@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from fakes.mlflow import FakeMlflow
-from fakes.trainers import CountingTrainer, ScalingTrainer
+from fakes.trainers import CountingTrainer, Killed, ScalingTrainer, run_resumed
 
 from tensorpack_lite import callbacks as cb
 from tensorpack_lite.callbacks import saver as saver_module
@@ -26,10 +26,6 @@ from tensorpack_lite.utils.random_streams import fix_rng_seed, get_rng
 
 STAT = [5.0, 4.0, 4.5, 6.0, 3.0, 3.5, 3.2, 7.0, 8.0]  # by step, from 1
 NO_POINT = ()
-
-
-class Killed(BaseException):
-    """Raised to end a training at once, as if its process had been killed."""
 
 
 class Kill(cb.Callback):
@@ -92,9 +88,8 @@ def train(
     """Train with a checkpoint after each step and epoch. Return the trainer, and the points at which it could have been killed."""
     points = []
     with tf.Graph().as_default():
-        config = AutoResumeTrainConfig(steps_per_epoch=steps, max_epoch=epochs)
         if exact:
-            begin_exact_resume(config.session_init, exact)
+            begin_exact_resume(AutoResumeTrainConfig.get_sessinit_resume(), exact)
         trainer = make_trainer()
         cases = [make() for make in makes]
         saver = cb.PeriodicTrigger(cb.ModelSaver(max_to_keep=2), every_k_steps=1, every_k_epochs=1)
@@ -110,19 +105,9 @@ def train(
         if is_saver_last:
             listed.remove(saver)
             listed.insert(-2, saver)
-        trainer.is_killed = False
-        try:
-            trainer.train_with_defaults(
-                callbacks=[cb.Callbacks(listed)] if is_grouped else listed,
-                monitors=[cb.JSONWriter(), *(monitor for case in cases for monitor in case.monitors)],
-                extra_callbacks=[],
-                session_init=config.session_init,
-                steps_per_epoch=config.steps_per_epoch,
-                starting_epoch=config.starting_epoch,
-                max_epoch=config.max_epoch,
-            )
-        except Killed:
-            trainer.is_killed = True
+        callbacks = [cb.Callbacks(listed)] if is_grouped else listed
+        monitors = [cb.JSONWriter(), *(monitor for case in cases for monitor in case.monitors)]
+        run_resumed(trainer, callbacks, monitors, steps, epochs)
     return trainer, points
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from fakes.launching import TESTS, launch
-
-SCRIPT = str(TESTS / "fakes" / "sharded_script.py")
+from fakes.launching import CASES, launch
 
 pytestmark = [pytest.mark.slow, pytest.mark.any_tensorflow]
 
 
 def validated(directory, size, *arguments):
     """Train, and return the output and the results of each rank."""
-    ended = launch(size, SCRIPT, directory, *arguments)
+    ended = launch(size, CASES, "sharded", directory, *arguments)
     assert 0 == ended.code, ended.out + ended.err
     return ended, [json.loads((directory / f"rank-{rank}.json").read_text()) for rank in range(size)]
 
@@ -51,6 +49,6 @@ def test_all_ranks_stop_alike(tmp_path):
 @pytest.mark.proof
 def test_other_data(tmp_path):
     """If a rank has other data, all ranks end with an error that names it."""
-    ended = launch(2, SCRIPT, tmp_path, 4, "other data")
+    ended = launch(2, CASES, "sharded", tmp_path, 4, "other data")
     assert 0 != ended.code
     assert "those of rank 1 differ from those of rank 0" in ended.out + ended.err
