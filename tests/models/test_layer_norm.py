@@ -42,23 +42,3 @@ class TestBoth:
         """Without center and scale, the layer has no variables."""
         out = layer("n", tf.constant(PIXELS), center=False, scale=False)
         assert [] == tf.global_variables() == out.variables.all()
-
-    def test_rank(self, layer):
-        """Inputs of rank 3 raise a ValueError."""
-        with pytest.raises(
-            ValueError, match=rf"{layer.__name__} 'n': the input has the wrong rank .*, got 3: \[2, 3, 3\]"
-        ):
-            layer("n", tf.constant(PIXELS[..., 0]))
-
-    def test_unknown_channels(self, layer):
-        """An unknown number of channels raises a ValueError."""
-        with pytest.raises(ValueError, match="number of channels is unknown"):
-            layer("n", tf.placeholder(tf.float32, [None, 3, 3, None]))
-
-
-def test_instance_norm_takes_images_only():
-    """InstanceNorm refuses vectors."""
-    with pytest.raises(
-        ValueError, match=r"InstanceNorm 'n': the input .* \(expected 4: \[N, H, W, C\], got 2: \[2, 4\]\)"
-    ):
-        InstanceNorm("n", tf.constant(PIXELS[:, 0, 0]))
