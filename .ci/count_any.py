@@ -1,5 +1,7 @@
 """
-Print the share of `Any` in the signatures of each package. The exit code is 1 if it is 8 % or more in the library.
+Print the share of `Any` in the signatures of each package. The exit code is 1 if it is above 4 % in the library.
+
+`tf1` is not counted: its functions take what old scripts pass, and look like those of other libraries.
 
     python .ci/count_any.py
 
@@ -13,7 +15,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-LIMIT = 0.08
+LIMIT = 0.04
+NOT_COUNTED = ("tf1",)
 LIBRARY = Path(__file__).resolve().parents[1] / "tensorpack_lite"
 
 
@@ -25,7 +28,7 @@ def annotations(function: ast.FunctionDef) -> list:
 
 
 def main() -> None:
-    """Print a line per package and one for the library."""
+    """Print a line for each package, one for all, and one for those that count."""
     counts: Counter = Counter()
     for file in LIBRARY.rglob("*.py"):
         place = file.relative_to(LIBRARY).parts[0] if file.parent != LIBRARY else "."
@@ -33,16 +36,17 @@ def main() -> None:
             if isinstance(function, ast.FunctionDef):
                 for annotation in annotations(function):
                     names = [getattr(node, "id", "") for node in ast.walk(annotation)]
-                    for row in (place, "all"):
+                    rows = [place, "all"] if place in NOT_COUNTED else [place, "all", "counted"]
+                    for row in rows:
                         counts[row, "annotated"] += 1
                         counts[row, "any"] += getattr(annotation, "id", "") == "Any"
                         counts[row, "contains"] += "Any" in names
     print(f"{'package':15} annotated  Any  share  contains Any")
-    for row in sorted({row for row, _ in counts}, key=lambda row: (row == "all", row)):
+    for row in sorted({row for row, _ in counts}, key=lambda row: (row in ("all", "counted"), row)):
         total, bare, inside = (counts[row, key] for key in ("annotated", "any", "contains"))
         print(f"{row:15} {total:9} {bare:4} {bare / total:5.1%} {inside / total:13.1%}")
-    if counts["all", "any"] >= LIMIT * counts["all", "annotated"]:
-        sys.exit(f"The share of Any is too large (expected less than {LIMIT:.0%}).")
+    if counts["counted", "any"] > LIMIT * counts["counted", "annotated"]:
+        sys.exit(f"The share of Any is too large (expected at most {LIMIT:.0%}).")
 
 
 if __name__ == "__main__":

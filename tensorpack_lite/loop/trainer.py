@@ -58,7 +58,6 @@ class LoopTrainer(Protocol):
         hooked_sess: the session of training steps, a `HookedSession` unless `initialize_hooks` is overridden.
             Each of its runs calls `before_run` and `after_run` of the callbacks.
         monitors: receives scalars and images, from `setup_callbacks` on. It can be read after training.
-        exact: how a resumed training continues; see AutoResumeTrainConfig.
         model: the model that `launch_train_with_config` trains; None in other training runs.
         arguments: those of `train`; None before.
         ranks: the connection to the other processes, a `RankConnection`; an `Alone`, its base class, in a process that trains alone.
@@ -82,7 +81,6 @@ class LoopTrainer(Protocol):
     sess: tf.Session
     hooked_sess: Any
     monitors: LoopMonitors
-    exact: bool | str
     model: Any
     arguments: TrainArguments | None
 
@@ -109,6 +107,10 @@ class LoopTrainer(Protocol):
     @property
     def max_epoch(self) -> int:
         """The number of the last epoch; known from `before_train` on."""
+
+    @property
+    def exact(self) -> bool | str:
+        """Whether training resumes exactly: True or "require" after `begin_exact_resume` in this graph; otherwise False."""
 
     @property
     def tower_func(self) -> TowerFunc | None:

@@ -89,7 +89,7 @@ def DEFAULT_EXTENSIONS(  # noqa: N802
         >>> trainer.extensions = DEFAULT_EXTENSIONS(lint="error")
     """
     return [
-        ExactTraining(),  # sets `trainer.exact`, which `Signals` reads
+        ExactTraining(),
         TotalBatch(),
         Signals(end_within),
         DirectoryLock(),  # before the callbacks write there

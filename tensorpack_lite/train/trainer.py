@@ -21,6 +21,7 @@ from ..loop.state import Outcome, StopTraining, TrainLoop, check_steps
 from ..loop.trainer import LoopMonitors, TrainArguments
 from ..ranks.alone import Alone
 from ..tfutils.common import find_fetch, get_global_step_value
+from ..tfutils.exact.state import exact_mode
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import JustCurrentSession, SessionInit
 from ..utils import logger
@@ -74,7 +75,6 @@ class Trainer:
     monitors: LoopMonitors
     model: Any = None
     tower_func: Any = None
-    exact: bool | str = False
     arguments: TrainArguments | None = None
     _checkpoint_state: dict[str, Any] | None = None
 
@@ -348,6 +348,7 @@ class Trainer:
     steps_per_epoch = property(attrgetter("loop.steps_per_epoch"), doc="The number of steps in an epoch.")
     starting_epoch = property(attrgetter("loop.starting_epoch"), doc="The number of the first epoch.")
     max_epoch = property(attrgetter("loop.max_epoch"), doc="The number of the last epoch.")
+    exact = property(lambda _: exact_mode(), doc='True or "require" after `begin_exact_resume`, or False.')
 
     @property
     def callbacks(self) -> Callbacks:
@@ -381,9 +382,8 @@ class Trainer:
         self, input_names: Sequence[str], output_names: Sequence[str], device: int = 0
     ) -> Callable[..., Any]:
         """Raise an error: the trainer has no tower function; see `TowerTrainer.get_predictor`."""
-        raise RuntimeError(
-            f"{type(self).__name__}.get_predictor: the trainer has no tower function. Use a TowerTrainer."
-        )
+        name = type(self).__name__
+        raise RuntimeError(f"{name}.get_predictor: the trainer has no tower function. Use a TowerTrainer.")
 
     def vs_name_for_predictor(self, device: int) -> str:
         """Return the variable scope of a tower for inference; see `TowerTrainer.vs_name_for_predictor`."""

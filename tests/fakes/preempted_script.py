@@ -265,9 +265,9 @@ def train(case, directory, is_first):
         monitors=[JSONWriter()],
         steps_per_epoch=4,
         max_epoch=3,
+        exact=True,
     )
     trainer = SimpleTrainer()
-    trainer.exact = True
     trainer.extensions = DEFAULT_EXTENSIONS(end_within=1 if case == "limit" else 20)
     try:
         launch_train_with_config(config, trainer)

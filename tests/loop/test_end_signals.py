@@ -15,6 +15,7 @@ from tensorpack_lite.callbacks.saver import ModelSaver
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.signals import end_signals as module
 from tensorpack_lite.loop.signals.end_signals import EndSignals, Interrupted, Preempted
+from tensorpack_lite.tfutils.exact.state import begin_exact
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 
@@ -205,6 +206,6 @@ class TestCtrlC:
                     raised.append(True)
 
         trainer = CountingTrainer()
-        trainer.exact = True
+        begin_exact(True, None)
         run(trainer, [ModelSaver(), Press()])
         assert [True] == raised

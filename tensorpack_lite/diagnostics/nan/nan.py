@@ -10,6 +10,7 @@ import numpy as np
 from ...compat import tfv1 as tf
 from ...loop.callback import Callback
 from ...loop.state import StopTraining
+from ...loop.trainer import find_step_ops
 from ...tfutils.update_gate import applied_gradients, let_updates_pass_if, squared_norms
 from ...utils import logger
 from .autopsy import Incident, examine
@@ -57,7 +58,8 @@ class TerminateOnNaN(Callback):
 
     Note: tensors inside `tf.cond` or `tf.while_loop` are not checked. Gradients are not checked if the optimizer
     applies them under a condition, as `DynamicLossScaleOptimizer` does, which skips steps that overflow. They count as not
-    finite if a norm is above 1.8e19. Updates that the loss itself waits for are not held back, and with
+    finite if a norm is above 1.8e19. They are only checked with a `train_op`; what else a step runs, in the trainer's `step_ops`,
+    is held back if a loss is not finite. Updates that the loss itself waits for are not held back, and with
     asynchronous updates (`AsyncMultiGPUTrainer`) nothing is. To check only the variables, use `CheckNumerics`.
     """
 
@@ -113,8 +115,8 @@ class TerminateOnNaN(Callback):
 
     def _hold_updates(self, is_good: tf.Tensor) -> None:
         targets = [one for one in tf.get_collection(tf.GraphKeys.UPDATE_OPS) if hasattr(one, "graph")]
-        if self.trainer.train_op is not None:
-            targets.append(self.trainer.train_op)
+        if self.trainer.step_ops or self.trainer.train_op is not None:
+            targets += find_step_ops(self.trainer)
         let_updates_pass_if(is_good, targets)
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:

@@ -221,6 +221,12 @@ def find_exact() -> ExactResume | None:
     return next(iter(_holder()), None)
 
 
+def exact_mode() -> bool | str:
+    """Return the mode of `begin_exact` in the default graph; False if it was not called."""
+    exact = find_exact()
+    return False if exact is None else exact.mode
+
+
 def held_position(source: object) -> ContextManager[None]:
     """Context manager for a round of inference: a training that is killed inside repeats the whole round."""
     exact = find_exact()

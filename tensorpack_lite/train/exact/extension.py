@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import Any, Iterator
+from typing import Any
 
 from ...compat import tfv1 as tf
 from ...loop.extension import ExtendedTrainer, Extension
@@ -23,14 +22,6 @@ class ExactTraining(Extension):
 
     state_name = "exact"
     not_exact = ""
-
-    @contextmanager
-    def around_training(self, trainer: ExtendedTrainer) -> Iterator[None]:
-        """Set `trainer.exact`."""
-        exact = find_exact()
-        if exact is not None:
-            trainer.exact = exact.mode
-        yield
 
     def before_setup(self, trainer: ExtendedTrainer) -> None:
         """Give streams of random numbers other seeds than at the beginning, unless they continue exactly."""

@@ -30,6 +30,7 @@ from tensorpack_lite.tfutils.sessinit import SmartInit
 from tensorpack_lite.tfutils.summary import add_moving_summary, add_param_summary
 from tensorpack_lite.tfutils.tower.context import get_current_tower_context
 from tensorpack_lite.train.config import TrainConfig
+from tensorpack_lite.train.exact.what_is_exact import begin_exact_resume
 from tensorpack_lite.train.interface import launch_train_with_config
 from tensorpack_lite.train.simple import SimpleTrainer
 from tensorpack_lite.utils.notes import read_notes
@@ -221,11 +222,12 @@ def rules_of(
 ):
     """Build a training up to its session. Return the ids of the remarks about it."""
     model, trainer = Model(get_cost, reads_rate), SimpleTrainer()
+    if exact:
+        begin_exact_resume()
     trainer.setup_graph(
         model.get_input_signature(), FeedInput(images()), model.build_graph, model.get_optimizer
     )
     trainer.setup_callbacks(callbacks(), [])
-    trainer.exact = exact
     return {remark.rule for remark in lint_training(trainer, SmartInit(init()), "warn", ignore, steps)}
 
 

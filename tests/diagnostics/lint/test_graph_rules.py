@@ -23,6 +23,7 @@ from tensorpack_lite.tfutils.optimizer import AccumGradOptimizer, apply_grad_pro
 from tensorpack_lite.tfutils.sessinit import JustCurrentSession
 from tensorpack_lite.tfutils.tower.context import get_current_tower_context
 from tensorpack_lite.tfutils.varreplace import freeze_variables
+from tensorpack_lite.train.exact.what_is_exact import begin_exact_resume
 from tensorpack_lite.train.multi_gpu import (
     AsyncMultiGPUTrainer,
     SyncMultiGPUTrainerParameterServer,
@@ -443,10 +444,11 @@ def test_random_operations_and_exact_resume():
     for mode in (False, True):
         with tf.Graph().as_default():
             model, trainer = Classifier(dropping), SimpleTrainer()
+            if mode:
+                begin_exact_resume()
             signature = model.get_input_signature()
             trainer.setup_graph(signature, FeedInput(images()), model.build_graph, model.get_optimizer)
             trainer.setup_callbacks([], [])
-            trainer.exact = mode
             remarks = lint_training(trainer, JustCurrentSession(), "warn")
             assert (["G13"] if mode else []) == [remark.rule for remark in remarks]
             for remark in remarks:

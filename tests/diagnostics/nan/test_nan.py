@@ -7,6 +7,7 @@ from fakes.trainers import run
 
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.diagnostics.nan.nan import TerminateOnNaN
+from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.train.base import Trainer
 
 
@@ -94,3 +95,31 @@ def test_wrong_arguments():
         TerminateOnNaN([])
     with pytest.raises(ValueError, match="'integer' is of the wrong type .expected a floating-point tensor"):
         run(Breaking(), [TerminateOnNaN("integer")])
+
+
+def test_several_updates_in_a_step():
+    """If `run_step` runs several updates, which the trainer declares, none of them is made from a loss that is not finite."""
+
+    class Alternating(Trainer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weights = [tf.get_variable(name, initializer=4.0) for name in ("first", "second")]
+            losses = [tf.log(weight - 3, name=f"loss_{weight.op.name}") for weight in self.weights]
+            optimizer = tf.train.GradientDescentOptimizer(2.0)
+            self.step_ops = [
+                optimizer.minimize(loss, var_list=[weight]) for loss, weight in zip(losses, self.weights)
+            ]
+
+        def run_step(self) -> None:
+            for op in self.step_ops:
+                self.hooked_sess.run(op)
+
+    trainer, seen = Alternating(), []
+
+    class Look(Callback):
+        def _after_train(self):
+            seen.extend(trainer.sess.run(trainer.weights))
+
+    with pytest.raises(FloatingPointError, match="loss is not finite"):
+        run(trainer, [TerminateOnNaN(["loss_first", "loss_second"]), Look()])
+    assert [2.0, 4.0] == seen
