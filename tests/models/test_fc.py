@@ -33,12 +33,3 @@ class TestFullyConnected:
         out = FullyConnected("fc", tf.constant(DATA), 3)
         assert "fc/BiasAdd" == out.op.inputs[0].op.name
         assert "fc/MatMul" == out.op.inputs[0].op.inputs[0].op.name
-
-    def test_initializers(self, sess):
-        """kernel_initializer and bias_initializer set the initial values."""
-        out = FullyConnected(
-            "fc", tf.ones([1, 2]), 3,
-            kernel_initializer=tf.constant_initializer(2.0), bias_initializer=tf.constant_initializer(0.5),
-        )  # fmt: skip
-        sess.run(tf.global_variables_initializer())
-        np.testing.assert_array_equal([[4.5] * 3], sess.run(out))

@@ -94,24 +94,6 @@ class TestCall:
         assert (None, True, "Scale") == (layer.use_scope, layer.__argscope_enabled__, layer.__name__)
 
 
-class TestArgscope:
-    def run(self, sess, layer, *args, **kwargs):
-        with tf.variable_scope("scope", reuse=tf.AUTO_REUSE):
-            output = layer("s0", tf.constant(10.0), *args, **kwargs)
-        sess.run(tf.global_variables_initializer())
-        return sess.run(output)
-
-    def test_it_gives_defaults(self, sess):
-        """argscope gives defaults. Arguments of the call take precedence, by keyword and by position."""
-        layer = scale_layer()
-        with argscope(layer, factor=3.0, shift=1.0):
-            assert 31 == self.run(sess, layer)
-            assert 41 == self.run(sess, layer, factor=4.0)
-            assert 51 == self.run(sess, layer, 5.0)
-            assert 56 == self.run(sess, layer, 5.0, 6.0)
-        assert 20 == self.run(sess, layer)
-
-
 class TestNames:
     def test_a_layer_is_found_by_its_name(self):
         """get_registered_layer returns None for an unknown name. Two layers of a name only fail when it is looked up."""

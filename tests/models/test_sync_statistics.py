@@ -9,7 +9,6 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.graph_builder.data_parallel import DataParallelBuilder
 from tensorpack_lite.models import BatchNorm, BNReLU, Conv2D
 from tensorpack_lite.tfutils.argscope import argscope
-from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope
 from tensorpack_lite.tfutils.tower.context import PredictTowerContext, TowerContext, TrainTowerContext
 from tensorpack_lite.tfutils.tower.tower_ranks import TowerRanks
 from tensorpack_lite.utils.argtools import log_once
@@ -207,48 +206,6 @@ class TestModels:
             return tf.gradients(cost, tf.trainable_variables())
 
         self.compare(sess, build, num_results=10)
-
-    @pytest.mark.slow
-    def test_two_players(self, sess):
-        """A discriminator that is called twice, and two calls of tf.gradients per tower, have the right gradients."""
-
-        @auto_reuse_variable_scope
-        def discriminator(x):
-            with argscope(BatchNorm, sync_statistics="nccl", ema_update="skip"):
-                x = BNReLU("bn0", Conv2D("conv0", x, 6, 3))
-            return tf.reduce_mean(Conv2D("conv1", x, 1, 3), [1, 2, 3])
-
-        def build(x):
-            with tf.variable_scope("gen"):
-                fake = BatchNorm("bn", tf.reverse(x, [1]) * 0.5, sync_statistics="nccl", ema_update="skip")
-            with tf.variable_scope("discrim"):
-                real, faked = discriminator(x), discriminator(fake)
-            losses = {
-                "discrim": tf.reduce_mean(tf.nn.softplus(-real)) + tf.reduce_mean(tf.nn.softplus(faked)),
-                "gen": tf.reduce_mean(tf.nn.softplus(-faked)),
-            }
-            return [
-                grad
-                for player, loss in losses.items()
-                for grad in tf.gradients(
-                    loss, [v for v in tf.trainable_variables() if f"{player}/" in v.op.name]
-                )
-            ]
-
-        self.compare(sess, build, num_results=8)
-
-    @pytest.mark.slow
-    def test_a_penalty_on_gradients(self, sess):
-        """Second derivatives, as in WGAN-GP, equal those of the joint batch."""
-
-        def build(x):
-            hidden = tf.tanh(BatchNorm("bn", Conv2D("conv", x, 4, 3, use_bias=False), sync_statistics="nccl"))
-            scores = tf.reduce_sum(hidden * tf.constant([1.0, -2.0, 0.5, 1.0]), [1, 2, 3])
-            slopes = tf.sqrt(tf.reduce_sum(tf.gradients(scores, x)[0] ** 2, [1, 2, 3]) + 1e-3)
-            cost = tf.reduce_mean((slopes - 1) ** 2)
-            return tf.gradients(cost, tf.trainable_variables())
-
-        self.compare(sess, build, num_results=3)
 
 
 class TestErrors:

@@ -168,33 +168,22 @@ def test_reports_double(main):
     assert "Training continues, after it had stood still for 1000 s." == main.reports[-1]
 
 
-def test_limit_is_learned(main):
-    """The limit of a step is 20 times the longest of the last 100 intervals."""
-    do_fast_steps(main)
-    main.looks(10)
-    do_fast_steps(main)
-    main.looks(199)
+@pytest.mark.parametrize(
+    ("longest", "is_computing", "limit"),
+    [(1, False, 60), (10, False, 200), (None, False, 600), (1, True, 1800)],
+    ids=["a minute", "20 times the longest interval", "the first steps", "while a thread computes"],
+)
+def test_limits(monkeypatch, longest, is_computing, limit):
+    """The limit of a step: a minute, 20 times the longest interval, ten minutes at first, half an hour of computation."""
+    main = Main(monkeypatch, is_computing)
+    if longest is not None:
+        do_fast_steps(main)
+        main.looks(longest)
+        do_fast_steps(main)
+    main.looks(limit - (longest is not None))
     assert [] == main.reports
     main.looks(1)
-    assert [200] == main.reports
-
-
-def test_first_step(main):
-    """The first steps may take ten minutes."""
-    main.looks(600)
-    assert [] == main.reports
-    main.looks(1)
-    assert [600] == main.reports
-
-
-def test_computing(monkeypatch):
-    """While a thread of the process computes, the limit is half an hour."""
-    main = Main(monkeypatch, is_computing=True)
-    do_fast_steps(main)
-    main.looks(1799)
-    assert [] == main.reports
-    main.looks(1)
-    assert [1800] == main.reports
+    assert [limit] == main.reports
 
 
 def test_at_most_ten(main):

@@ -63,22 +63,12 @@ def test_in_a_training():
 
 class TestSamplesLeftOut:
     def test_a_smaller_last_batch(self):
-        """A remark says how many samples a BatchData without remainder leaves out of validation."""
+        """A remark says how many samples a BatchData without remainder leaves out, also one in the process of a runner."""
         (remark,) = remarks(BatchData(samples(38), 4))
-        assert ("G18", "validation leaves out 2 of 38 samples, because the last batch would be smaller.") == (
-            remark.rule,
-            remark.text,
-        )
+        text = "validation leaves out 2 of 38 samples, because the last batch would be smaller."
+        assert ("G18", text) == (remark.rule, remark.text)
         assert "Use BatchData(ds, 4, remainder=True)." == remark.advice
-
-    def test_inside_a_runner(self):
-        """The BatchData may run in the process of a runner."""
         assert ["G18"] == ids(MultiProcessRunnerZMQ(BatchData(samples(38), 4), 1))
-
-    @pytest.mark.parametrize(("count", "remainder"), [(40, False), (38, True)])
-    def test_all_samples(self, count, remainder):
-        """Validation of all samples has no remark of this rule."""
-        assert "G18" not in ids(BatchData(images(count).ds, 4, remainder=remainder))
 
 
 class TestRepeatedSamples:
@@ -106,27 +96,6 @@ class TestRepeatedSamples:
         """The stage is found wherever it is in the pipeline."""
         assert ["G19"] == ids(make())
 
-    @pytest.mark.parametrize("kind", [DataParallelInferenceRunner, ShardedInferenceRunner])
-    def test_other_runners(self, kind):
-        """The rule holds for all InferenceRunners, and the remark names the class."""
-        kwargs = {"gpus": [0]} if kind is DataParallelInferenceRunner else {}
-        (remark,) = remarks(MultiProcessRunnerZMQ(BatchData(samples(), 4), 2), kind=kind, **kwargs)
-        assert ("G19", kind.__name__) == (remark.rule, remark.name)
-
-    @pytest.mark.parametrize(
-        "make",
-        [
-            lambda: MultiProcessRunnerZMQ(BatchData(samples(), 4), 1),
-            lambda: MultiProcessRunner(BatchData(samples(), 4), 8, 1),
-            lambda: BatchData(MultiProcessMapData(samples(), 2, unchanged, buffer_size=8, strict=True), 4),
-            lambda: FixedSizeData(MultiProcessRunnerZMQ(DataFromGenerator(lambda: iter(())), 2), 5),
-        ],
-        ids=["one process", "older, one process", "map", "random data without a length"],
-    )
-    def test_no_repetition(self, make):
-        """One process, other stages with processes, and data without a length have no remark."""
-        assert [] == ids(make())
-
 
 class TestSmallerLastBatch:
     def test_numbers(self):
@@ -145,29 +114,38 @@ class TestSmallerLastBatch:
         assert ["ScalarStats(['cost', 'cost'])", "ScalarStats('cost')"] == [first.name, second.name]
         assert "the last of 3 datapoints has 1 sample and counts" in second.text
 
-    @pytest.mark.parametrize("kind", [DataParallelInferenceRunner, ShardedInferenceRunner])
-    def test_other_runners(self, kind):
-        """The other runners give each datapoint the same weight, too."""
-        kwargs = {"gpus": [0]} if kind is DataParallelInferenceRunner else {}
-        assert ["G20"] == ids(BatchData(samples(38), 4, remainder=True), kind=kind, **kwargs)
-
-    @pytest.mark.parametrize(
-        "make",
-        [
-            lambda: BatchData(samples(40), 4, remainder=True),
-            lambda: BatchData(samples(3), 4, remainder=True),
-            lambda: BatchData(samples(299), 60, remainder=True),
-            lambda: FixedSizeData(BatchData(samples(38), 4, remainder=True), 9),
-            lambda: BatchData(DataFromGenerator(lambda: iter(samples(38))), 4, remainder=True),
-        ],
-        ids=["equal batches", "one batch", "hardly smaller", "other number of batches", "unknown length"],
-    )
-    def test_equal_weights(self, make):
-        """Validation in which the samples have almost equal weights, or of unknown data, has no remark."""
-        assert [] == ids(make())
-
     @pytest.mark.parametrize("has_scalars", [False, True])
     def test_inferencers_that_count_samples(self, has_scalars):
         """There is no remark if an inferencer counts samples."""
         infs = [ClassificationError("wrong"), *([ScalarStats("cost")] if has_scalars else [])]
         assert [] == ids(BatchData(samples(38), 4, remainder=True), infs)
+
+
+@pytest.mark.parametrize("kind", [DataParallelInferenceRunner, ShardedInferenceRunner])
+def test_other_runners(kind):
+    """The rules hold for all InferenceRunners, and the remark names the class."""
+    kwargs = {"gpus": [0]} if kind is DataParallelInferenceRunner else {}
+    (remark,) = remarks(MultiProcessRunnerZMQ(BatchData(samples(), 4), 2), kind=kind, **kwargs)
+    assert ("G19", kind.__name__) == (remark.rule, remark.name)
+    assert ["G20"] == ids(BatchData(samples(38), 4, remainder=True), kind=kind, **kwargs)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: MultiProcessRunnerZMQ(BatchData(samples(), 4), 1),
+        lambda: MultiProcessRunner(BatchData(samples(), 4), 8, 1),
+        lambda: BatchData(MultiProcessMapData(samples(), 2, unchanged, buffer_size=8, strict=True), 4),
+        lambda: FixedSizeData(MultiProcessRunnerZMQ(DataFromGenerator(lambda: iter(())), 2), 5),
+        lambda: BatchData(samples(40), 4, remainder=True),
+        lambda: BatchData(samples(3), 4, remainder=True),
+        lambda: BatchData(samples(299), 60, remainder=True),
+        lambda: FixedSizeData(BatchData(samples(38), 4, remainder=True), 9),
+        lambda: BatchData(DataFromGenerator(lambda: iter(samples(38))), 4, remainder=True),
+    ],
+    ids=["one process", "older, one process", "map", "random data without a length", "equal batches", "one batch",
+         "hardly smaller", "other number of batches", "unknown length"],
+)  # fmt: skip
+def test_no_remark(make):
+    """Validation of all samples once, with almost equal weights, or of unknown data, has no remark."""
+    assert [] == ids(make())
