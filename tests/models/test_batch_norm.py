@@ -96,13 +96,6 @@ class TestMovingAverages:
         np.testing.assert_allclose(0.1 * first.mean(0), mean, rtol=1e-5)
         np.testing.assert_allclose(0.9 + 0.1 * first.var(0), variance, rtol=1e-5)
 
-    def test_ghost_in_inference_is_plain(self, sess):
-        """Inference ignores virtual_batch_size, so the batch size need not be a multiple."""
-        with inference():
-            out = BatchNorm("bn", tf.constant(VECTORS), virtual_batch_size=4)
-        initialize(sess)
-        np.testing.assert_allclose(VECTORS / np.sqrt(1 + 1e-5), sess.run(out), rtol=1e-5)
-
 
 class TestWhoUpdates:
     def test_the_main_training_tower(self):
@@ -125,15 +118,26 @@ class TestWhoUpdates:
         assert 2 == len(tf.get_collection(UPDATES))
         assert 2 == len(tf.get_collection(MODEL))
 
-    @pytest.mark.parametrize("ema_update", ["default", "collection", "internal"])
-    def test_inference_does_not(self, ema_update, sess):
-        """Inference does not change the averages, whatever ema_update is."""
-        with inference():
-            out = BatchNorm("bn", tf.constant(PIXELS), ema_update=ema_update)
+    @pytest.mark.parametrize(
+        ("context", "options"),
+        [
+            (inference, {}),
+            (inference, {"ema_update": "collection"}),
+            (inference, {"ema_update": "internal"}),
+            (inference, {"virtual_batch_size": 3}),
+            (inference, {"ema_update": "skip", "training": True}),
+            (training, {"ema_update": "skip"}),
+        ],
+    )
+    def test_who_does_not(self, context, options, sess):
+        """Inference, whatever ema_update is, and ema_update='skip' do not change the averages. The former ignores the batch."""
+        with context():
+            out = BatchNorm("bn", tf.constant(PIXELS), **options)
         assert [] == tf.get_collection(UPDATES)
-        assert [] == tf.get_collection(MODEL)
+        assert (context is inference) == (tf.get_collection(MODEL) == [])
         initialize(sess)
-        sess.run(out)
+        by_averages = np.allclose(PIXELS / np.sqrt(1 + 1e-5), sess.run(out), rtol=1e-5)
+        assert by_averages == (options.get("ema_update") != "skip")
         np.testing.assert_array_equal([np.zeros(5), np.ones(5)], read(sess))
 
     @pytest.mark.parametrize("context", [training, inference])
@@ -151,35 +155,20 @@ class TestWhoUpdates:
         np.testing.assert_allclose(expected, sess.run(out), rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(0.1 * VECTORS.mean(0), read(sess)[0], rtol=1e-5)
 
-    @pytest.mark.parametrize("context", [training, inference])
-    def test_skip_never_updates(self, context, sess):
-        """With ema_update='skip', the batch is used and the averages stay the same."""
-        with context():
-            out = BatchNorm("bn", tf.constant(VECTORS), training=True, ema_update="skip")
-        assert [] == tf.get_collection(UPDATES)
-        initialize(sess)
-        sess.run(out)
-        np.testing.assert_array_equal([np.zeros(5), np.ones(5)], read(sess))
-
     def test_frozen(self, sess):
-        """training=False in a training tower uses the averages, and trains only gamma and beta."""
+        """training=False in a training tower uses the averages, and trains only gamma and beta; images have a gradient."""
+        x = tf.constant(PIXELS)
         with training():
             out = BatchNorm("bn", tf.constant(VECTORS), training=False)
+            of_images = BatchNorm("images", x, training=False)
         assert [] == tf.get_collection(UPDATES)
-        assert ["bn/mean/EMA", "bn/variance/EMA"] == [v.op.name for v in tf.get_collection(MODEL)]
+        assert ["bn/mean/EMA", "bn/variance/EMA"] == [v.op.name for v in tf.get_collection(MODEL)][:2]
         initialize(sess)
         np.testing.assert_allclose(VECTORS / np.sqrt(1 + 1e-5), sess.run(out), rtol=1e-5)
         gamma, beta = sess.run(tf.gradients(out, [out.variables.gamma, out.variables.beta]))
         np.testing.assert_allclose(VECTORS.sum(0), gamma, rtol=1e-4)
         np.testing.assert_allclose(np.full(5, 6.0), beta)
-
-    def test_frozen_images_have_a_gradient(self, sess):
-        """The fused kernel in inference mode has a gradient."""
-        x = tf.constant(PIXELS)
-        with training():
-            out = BatchNorm("bn", x, training=False)
-        initialize(sess)
-        np.testing.assert_allclose(np.ones(PIXELS.shape), sess.run(tf.gradients(out, x))[0], rtol=1e-4)
+        np.testing.assert_allclose(np.ones(PIXELS.shape), sess.run(tf.gradients(of_images, x))[0], rtol=1e-4)
 
 
 class TestSharing:

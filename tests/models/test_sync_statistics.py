@@ -131,15 +131,9 @@ class TestAverages:
         np.testing.assert_allclose(rate * joint.mean(0), mean, rtol=1e-5)
         np.testing.assert_allclose(1 - rate + rate * joint.var(0), variance, rtol=1e-5)
 
-    def test_frozen(self, sess):
-        """training=False uses the averages, and no tower waits for another one."""
-        towers = self.build(training=False)
-        initialize(sess)
-        np.testing.assert_allclose(self.data[0] / np.sqrt(1 + 1e-5), sess.run(towers[0]), rtol=1e-4)
-
     def test_inference(self, sess):
-        """Inference towers are independent of each other, also with training=True."""
-        self.build()
+        """training=False uses the averages. Inference towers are independent of each other, also with training=True."""
+        towers = self.build(training=False)
         data = batches("images", 1)[0]
         with tf.variable_scope(tf.get_variable_scope(), reuse=True), PredictTowerContext("predict"):
             by_averages = BatchNorm("bn", tf.constant(data, tf.float32), sync_statistics="nccl")
@@ -147,6 +141,7 @@ class TestAverages:
                 "bn", tf.constant(data, tf.float32), sync_statistics="horovod", training=True
             )
         initialize(sess)
+        np.testing.assert_allclose(self.data[0] / np.sqrt(1 + 1e-5), sess.run(towers[0]), rtol=1e-4)
         np.testing.assert_allclose(data / np.sqrt(1 + 1e-5), sess.run(by_averages), rtol=1e-4)
         np.testing.assert_allclose(np.zeros(CHANNELS), sess.run(by_batch).mean((0, 1, 2)), atol=1e-5)
 
@@ -250,27 +245,23 @@ class TestErrors:
 class TestNoEffect:
     """sync_statistics with one tower or one process."""
 
-    @pytest.mark.parametrize("method", ["nccl", "horovod", "Collective"])
-    def test_equals_no_sync_statistics(self, sess, method):
-        """The layer uses the fused kernel and UPDATE_OPS, as without sync_statistics."""
+    @pytest.mark.parametrize(
+        ("method", "alone"),
+        [("nccl", "one tower"), ("horovod", "one process"), ("Collective", "one process")],
+    )
+    def test_equals_no_sync_statistics(self, sess, method, alone, log_lines):
+        """The layer uses the fused kernel and UPDATE_OPS, as without sync_statistics, and a warning says so once."""
+        log_once.cache_clear()
         data = batches("images", 1)[0]
         with TrainTowerContext("", ranks=TowerRanks(1, tf.identity)):
+            BatchNorm("other", tf.zeros([2, 3]), sync_statistics=method, ema_update="skip")
             out = BatchNorm("bn", tf.constant(data, tf.float32), sync_statistics=method)
         assert 2 == len(tf.get_collection(UPDATES))
         initialize(sess)
         np.testing.assert_allclose(np.zeros(CHANNELS), sess.run(out).mean((0, 1, 2)), atol=1e-5)
         assert "Bitcast" not in {op.type for op in tf.get_default_graph().get_operations()}
-
-    @pytest.mark.parametrize(("method", "alone"), [("nccl", "one tower"), ("horovod", "one process")])
-    def test_a_warning_is_logged_once(self, method, alone, log_lines):
-        """A warning says once that sync_statistics has no effect."""
-        log_once.cache_clear()
-        with TrainTowerContext("", ranks=TowerRanks(1, tf.identity)):
-            for name in "ab":
-                BatchNorm(name, tf.zeros([2, 3]), sync_statistics=method)
-        assert [f"BatchNorm: sync_statistics='{method}' has no effect with {alone}."] == [
-            line for line in log_lines if "sync_statistics" in line
-        ]
+        warning = f"BatchNorm: sync_statistics='{method}' has no effect with {alone}."
+        assert [warning] == [line for line in log_lines if "sync_statistics" in line]
 
 
 def check_devices(devices):
