@@ -111,7 +111,7 @@ def test_mutations(path, state):
     good = same = pack_state(state, "")
     numbers = random.Random(7)
     num_damaged = 0
-    for _ in range(500):
+    for _ in range(200):
         bad = bytearray(good)
         place = numbers.randrange(len(bad))
         kind = numbers.randrange(4)
@@ -129,7 +129,7 @@ def test_mutations(path, state):
         is_same = not isinstance(found, str) and pack_state(found, "") == same
         assert is_same or "model-1.state cannot be read as" in found
         num_damaged += not is_same
-    assert num_damaged > 300
+    assert num_damaged > 120
 
 
 def test_members_that_are_not_the_states(path):

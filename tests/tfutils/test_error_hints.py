@@ -29,22 +29,22 @@ def build(function):
 
 class TestTensorsAsValues:
     @pytest.mark.parametrize(
-        "function",
-        [lambda x: 1 if tf.reduce_sum(x) > 0 else 2, lambda x: not x, lambda x: (x > 0) and x],
-        ids=["if", "not", "and"],
-    )
-    def test_a_condition(self, function):
-        """A tensor as a condition raises TypeError, which names tf.cond and tf.where instead of eager execution."""
-        with pytest.raises(TypeError, match=r"The tower function: .* `if`.*tf.cond\(.*tf.where\(") as error:
+        ("function", "message"),
+        [
+            (lambda x: 1 if tf.reduce_sum(x) > 0 else 2, r"`if`.*tf.cond\(.*tf.where\("),
+            (lambda x: not x, r"`if`.*tf.cond\(.*tf.where\("),
+            (lambda x: (x > 0) and x, r"`if`.*tf.cond\(.*tf.where\("),
+            (lambda x: list(x), r"iterates over a tensor.*tf.unstack.*tf.map_fn"),
+        ],
+        ids=["if", "not", "and", "loop"],
+    )  # fmt: skip
+    def test_advice(self, function, message):
+        """A tensor as a condition or in a loop raises TypeError, which names functions instead of eager execution."""
+        with pytest.raises(TypeError, match=f"The tower function: .*{message}") as error:
             build(function)
         assert "Eager" not in str(error.value)
         assert error.value.__suppress_context__
         assert any(one.name == "<lambda>" for one in error.traceback)
-
-    def test_iteration(self):
-        """A loop over a tensor raises TypeError, which names tf.unstack and tf.map_fn."""
-        with pytest.raises(TypeError, match=r"iterates over a tensor.*tf.unstack.*tf.map_fn"):
-            build(list)
 
 
 @only_tf2
