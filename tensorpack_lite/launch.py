@@ -75,6 +75,28 @@ def _main(argv: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tensorpack_lite.launch", description="Start the ranks of a training on this machine."
     )
+    options = _parse(parser, argv)
+    if options.isolate:
+        try:
+            enter_private_network()
+        except OSError as error:
+            parser.error(
+                f"--isolate: this kernel or container does not allow a private network ({error}). Allow unprivileged user "
+                "namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns), give the "
+                "container the capability SYS_ADMIN, or omit --isolate."
+            )
+        sys.stderr.write(
+            "launch: the ranks run in a private network. No other process can reach them, and they cannot reach anything "
+            "outside.\n"
+        )
+    if options.log_dir:
+        os.makedirs(options.log_dir, exist_ok=True)
+    command = [sys.executable, "-u", options.script, *options.args]
+    launch = _Launch(command, options.size, options.log_dir, options.grace)
+    return launch.run(options.restarts)
+
+
+def _parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("-n", type=int, required=True, metavar="K", dest="size", help="number of ranks")
     parser.add_argument(
         "--log-dir", metavar="D", help="also write the output of each rank to D/rank-<number>.log"
@@ -107,24 +129,7 @@ def _main(argv: Sequence[str] | None) -> int:
         parser.error(f"expected --grace and --restarts >= 0, got {options.grace:g} and {options.restarts}")
     if not os.path.isfile(options.script):
         parser.error(f"the file {options.script} does not exist")
-    if options.isolate:
-        try:
-            enter_private_network()
-        except OSError as error:
-            parser.error(
-                f"--isolate: this kernel or container does not allow a private network ({error}). Allow unprivileged user "
-                "namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns), give the "
-                "container the capability SYS_ADMIN, or omit --isolate."
-            )
-        sys.stderr.write(
-            "launch: the ranks run in a private network. No other process can reach them, and they cannot reach anything "
-            "outside.\n"
-        )
-    if options.log_dir:
-        os.makedirs(options.log_dir, exist_ok=True)
-    command = [sys.executable, "-u", options.script, *options.args]
-    launch = _Launch(command, options.size, options.log_dir, options.grace)
-    return launch.run(options.restarts)
+    return options
 
 
 class _Launch:
@@ -253,12 +258,12 @@ class _Launch:
 
     def _end_all(self, number: int) -> None:
         """Send a signal to all ranks, then SIGTERM, then SIGKILL. After Ctrl-C, they have the time that they need to save."""
-        for each in (number, signal.SIGTERM, signal.SIGKILL):
+        for number_to_send in (number, signal.SIGTERM, signal.SIGKILL):
             for rank in self._ranks:
                 if rank.code() is None:
-                    rank.send(each)
+                    rank.send(number_to_send)
                     rank.send(signal.SIGCONT)  # a stopped process receives no other signal
-            self._wait_for_ends(self._grace if each == signal.SIGINT else _END_SECONDS)
+            self._wait_for_ends(self._grace if number_to_send == signal.SIGINT else _END_SECONDS)
         self._kill_all()
 
     def _kill_all(self) -> None:

@@ -22,7 +22,7 @@ _BUILDERS = (
 )
 
 
-def run(args: argparse.Namespace) -> int:
+def docs(args: argparse.Namespace) -> int:
     """Build the pages that are not up to date, and open the first one."""
     source = _find_sources()
     missing = [name for name in _BUILDERS if find_spec(name) is None]

@@ -22,8 +22,8 @@ from typing import Any, Callable, Iterator, NamedTuple
 
 import numpy as np
 
+from ..utils.brief_traceback import end_briefly
 from ..utils.inspection import instance_attributes, static_attribute
-from ..utils.uncaught import end_briefly
 from .observing import Begin, Observer, current_stage, forget_stages
 from .part_timing import COST_NS, PartTiming
 from .records import (

@@ -97,11 +97,11 @@ def find_rank_info(environ: Mapping[str, str]) -> RankInfo | None:
     cluster = None if is_explicit else Cluster.from_environment(environ)  # reports what is wrong in TF_CONFIG
     if not found:
         return None
-    given, *others = found
-    place = _READERS[given.launcher](given, environ)
+    first, *later = found
+    place = _READERS[first.launcher](first, environ)
     if cluster is not None:
         place = _read_cluster(place, cluster)
-    ignored = [other.source for other in others if (other.rank, other.size) != (place.rank, place.size)]
+    ignored = [source.source for source in later if (source.rank, source.size) != (place.rank, place.size)]
     return _with_address(place._replace(ignored=tuple(ignored), restart=find_restart(environ)), environ)
 
 
@@ -207,7 +207,7 @@ def _read_srun(given: GivenRank, environ: Mapping[str, str]) -> RankInfo:
 
 _READERS = {
     "TENSORPACK_RANK": _read_explicit,
-    "TF_CONFIG": lambda given, environ: _make(given, ""),
+    "TF_CONFIG": lambda rank, environ: _make(rank, ""),
     "torchrun": _read_torchrun,
     "horovodrun": _read_horovodrun,
     "mpirun": _read_open_mpi,
@@ -244,10 +244,10 @@ def _slurm_job(environ: Mapping[str, str]) -> str:
 
 def _with_address(place: RankInfo, environ: Mapping[str, str]) -> RankInfo:
     """Add the host of rank 0 and the ports at which the ranks may meet."""
-    given, ports = environ.get(_ADDRESS), port_range(environ)
-    if given:
+    address, ports = environ.get(_ADDRESS), port_range(environ)
+    if address:
         try:
-            host, port = parse_address(given)
+            host, port = parse_address(address)
         except ValueError as error:
             raise ValueError(f"{_ADDRESS}: {error}.") from None
         return place._replace(host=host, ports=(port,))

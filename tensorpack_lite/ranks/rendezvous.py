@@ -123,8 +123,8 @@ class RendezvousServer(socketserver.ThreadingTCPServer):
         from each machine.
         """
         with self._lock:
-            others = {place: value for place, value in self.values.items() if place[0] != scope}
-            if len(others) == len(self.values):
+            kept = {place: value for place, value in self.values.items() if place[0] != scope}
+            if len(kept) == len(self.values):
                 return
             done = self._done.setdefault(scope, set())
             done.add(rank)
@@ -132,7 +132,7 @@ class RendezvousServer(socketserver.ThreadingTCPServer):
             if (
                 len(done) == num_here and self._peers is None
             ):  # several machines have scopes of other sizes, which stay
-                self.values = others
+                self.values = kept
                 del self._done[scope]
 
 

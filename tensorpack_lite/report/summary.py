@@ -119,9 +119,9 @@ def headline(training: Training) -> str:
     error = _shortened(state.details) if state.word == "failed" else ""
     sentence = f"{sentence}: {error}".rstrip(": .") + "."
     bests = []
-    for one in best_values(training)[:_NUM_BEST]:
-        at = f"step {one.step:,}" if one.epoch is None else f"epoch {one.epoch:,}"
-        bests.append(f"{one.name} {format_number(one.value)} ({at})")
+    for best in best_values(training)[:_NUM_BEST]:
+        at = f"step {best.step:,}" if best.epoch is None else f"epoch {best.epoch:,}"
+        bests.append(f"{best.name} {format_number(best.value)} ({at})")
     return f"{sentence} Best: {', '.join(bests)}." if bests else sentence
 
 
@@ -153,7 +153,7 @@ def best_values(training: Training) -> List[Best]:
             step = int(training.steps[name][place])
             best = Best(name, float(values[place]), step, epochs.get(step))
             found.append((not is_validation(name), -better, len(found), best))
-    return [one[-1] for one in sorted(found)]
+    return [entry[-1] for entry in sorted(found)]
 
 
 def better_directions(training: Training) -> Dict[str, int]:

@@ -7,7 +7,7 @@ from typing import Any, Iterable, Iterator
 
 from ..compat import tfv1 as tf
 from ..utils import logger
-from ..utils.naming import USED_TICKETS_KEY
+from ..utils.naming import CONSUMED_KEY
 
 __all__ = ["backup_collection", "freeze_collection", "restore_collection"]
 
@@ -20,7 +20,7 @@ _NOT_LOGGED = (
     tf.GraphKeys.COND_CONTEXT,
     tf.GraphKeys.WHILE_CONTEXT,
     tf.GraphKeys.LOSSES,
-    USED_TICKETS_KEY,
+    CONSUMED_KEY,
 )
 
 

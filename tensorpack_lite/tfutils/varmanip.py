@@ -17,11 +17,9 @@ from ..utils.npz import read_npz
 from .checkpoint_reader import CheckpointReader, read_checkpoint_state
 from .common import get_op_tensor_name, require_default_session
 from .fitting import fit_to_variable
-from .npy_dict import load_npy_dict
-from .other_formats import refuse_other_format
 from .partitions import join_parts
 from .tower.copies import update_copies
-from .variable_files import write_checkpoint, write_npz_file
+from .variable_files import load_npy_dict, refuse_other_format, write_checkpoint, write_npz_file
 
 __all__ = [
     "SessionUpdate",

@@ -222,7 +222,7 @@ OLD_NAMES = {
     for name, old in names.items()
 }
 
-# Names that work always, outside `__all__`: they are small, and nothing has replaced them
+# Names that always work, without being public: they are small, and nothing has replaced them
 KEPT_NAMES = [
     "dataflow.dftools",
     "dataflow.imgaug.GaussianDeform",

@@ -50,9 +50,9 @@ def humanize_time_delta(sec: float) -> str:
         return f"{sec} seconds"
     if sec < 60:
         return f"{sec:.3g} second" + ("s" if sec > 1 else "")
-    parts, rest = [], int(sec)
+    parts, remaining = [], int(sec)
     for unit, seconds in _UNITS:
-        count, rest = divmod(rest, seconds)
+        count, remaining = divmod(remaining, seconds)
         if count > 0:
             parts.append(f"{count} {unit}" + ("s" if count > 1 else ""))
     return " ".join(parts)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tensorpack_lite
+from tensorpack_lite.cli.arguments import make_parser
 from tensorpack_lite.cli.main import main
 from tensorpack_lite.tfutils import environment
 from tensorpack_lite.tfutils.checkpoint_state import write_state
@@ -132,6 +133,21 @@ class TestMain:
             main(arguments)
         assert 2 == end.value.code
         assert f"tensorpack-lite: error: there is no command {text}" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("arguments", "program"),
+        [
+            (["lint", "train.py", "--help"], ["train.py", "--help"]),
+            (["find-lr", "--steps", "5", "-mtrain", "--steps", "7"], ["-mtrain", "--steps", "7"]),
+            (["run", "--check", "--tf1-packages", "a", "-"], ["-"]),
+            (["lint", "--", "-x"], ["-x"]),
+            (["nan-replay", "log", "--", "train.py", "--", "x"], ["train.py", "--", "x"]),
+            (["nan-replay", "log"], []),
+        ],
+    )
+    def test_the_script_begins_after_the_options(self, arguments, program):
+        """The arguments from the script on are left to the script, also those that look like options of the command."""
+        assert program == make_parser().parse_args(arguments).program
 
     def test_no_command(self, capsys):
         """Without a command, the help goes to stderr and the exit code is 2."""
@@ -351,7 +367,7 @@ class TestPlot:
         output = stats / "curves.png"
         assert 0 == main(["plot", str(stats), str(stats / "stats.json"), "-o", str(output)])
         assert b"\x89PNG" == output.read_bytes()[:4]
-        assert "2 scalars of 2 trainings written" in capsys.readouterr().out
+        assert "2 scalars of 2 training runs written" in capsys.readouterr().out
 
     def test_curves(self, tmp_path, monkeypatch):
         """Each statistic has a plot with one curve per training; without -o, a window opens."""

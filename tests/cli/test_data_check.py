@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import tensorpack_lite
-from tensorpack_lite.cli import data_check
+from tensorpack_lite.cli import pipelines
 from tensorpack_lite.cli.main import main
 from tensorpack_lite.diagnostics.data_check import examine
 from tensorpack_lite.diagnostics.data_check.stage_speed import PipelineSpeed, count_pass, take
@@ -115,11 +115,11 @@ class TestLimit:
         assert (
             "MapData(slow), in the thread that reads the data, limits the speed. MapData(slow) in a runner or map with 2 "
             "workers: 2x. With 8 workers: 8x."
-        ) == data_check._describe_limit(a_speed(True))
+        ) == pipelines._describe_limit(a_speed(True))
 
     def test_it_is_not_known(self):
         """If no stage explains the speed, the stage is not known."""
-        assert data_check._describe_limit(a_speed(False)).startswith(
+        assert pipelines._describe_limit(a_speed(False)).startswith(
             "Which stage limits the speed is not known"
         )
 

@@ -3,7 +3,8 @@ One row for each public DataFlow: how to build a small one, and its expected beh
 
 `dataset_rows.py` has the rows of datasets.
 
-Every source yields six datapoints, [array, number] or {"array": ..., "number": ...}, whose numbers are 0 to 5.
+Every source yields six datapoints, [array, number] or {"array": ..., "number": ...}, whose numbers are 0 to 5. Functions of
+rows take both forms, and stand at the top level of the module, because rows are pickled.
 """
 
 from __future__ import annotations

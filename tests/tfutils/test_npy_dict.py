@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from tensorpack_lite.tfutils.npy_dict import load_npy_dict
+from tensorpack_lite.tfutils.variable_files import load_npy_dict
 from tensorpack_lite.utils.errors import DamagedFileError
 
 

@@ -121,7 +121,7 @@ def unpack_tar(path: str, directory: str) -> None:
 def _extract(path: str, directory: str) -> None:
     with open(path, "rb") as file:
         head = file.read(6)
-    open_archive = next((one for mark, one in _COMPRESSIONS.items() if head.startswith(mark)), open)
+    open_archive = next((opener for mark, opener in _COMPRESSIONS.items() if head.startswith(mark)), open)
     with parsing(path, "a tar archive", _ADVICE), open_archive(path, "rb") as unpacked:
         stream = BoundedReader(unpacked, path)
         with tarfile.open(fileobj=stream, mode="r|", tarinfo=_StrictTarInfo) as archive:  # type: ignore[call-overload]

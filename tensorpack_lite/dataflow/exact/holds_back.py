@@ -28,7 +28,9 @@ class HoldsBack(ProxyDataFlow):
     - Everything else that lasts from one datapoint to the next is an attribute whose value is a JSON value, and whose name
       is in `state_attributes`. Set it in `reset_state`, or where `num_done` is 0 if it belongs to the pass.
     - Local variables and the place in a loop are lost: `advance` is called again when training resumes, and for the next pass if one
-      is left early. So it begins with what is due: what it would have yielded from `held` before it read the next pair.
+      is left early. So it begins with what is due: what it would have yielded from `held` before it read the next pair. `source`
+      then yields what is left of its pass, which is nothing if it has ended.
+    - `held` still has its pairs when the next pass begins. If passes are separate, clear it where `num_done` is 0.
 
     Only the numbers are saved. When training resumes, the datapoints are read again, and put back into `held`. Draw random
     numbers from `self.rng` of an RNGDataFlow or from a generator of `get_rng`, as in every stage.
@@ -46,16 +48,19 @@ class HoldsBack(ProxyDataFlow):
         held: see above; a list, unless `arrange` returns something else.
 
     Example:
-        >>> class Pairs(HoldsBack):
-        ...     '''Yields each datapoint with the one before, which may be of the pass before.'''
+        >>> class Delay(HoldsBack):
+        ...     '''Yields each datapoint when it has read the next three.'''
         ...     def __init__(self, ds):
-        ...         super().__init__(ds, capacity=1)
+        ...         super().__init__(ds, capacity=3)
         ...     def advance(self, held, source, num_done):
-        ...         for number, datapoint in source:
-        ...             held.append((number, datapoint))
-        ...             if len(held) == 2:
-        ...                 _, before = held.pop(0)
-        ...                 yield [before, datapoint]
+        ...         if num_done == 0:
+        ...             held.clear()
+        ...         for pair in source:
+        ...             held.append(pair)
+        ...             if len(held) > 3:
+        ...                 yield held.pop(0)[1]
+        ...         while held:
+        ...             yield held.pop(0)[1]
     """
 
     def __init__(self, ds: DataFlow, capacity: int, is_endless: bool = False) -> None:
@@ -100,13 +105,22 @@ class HoldsBack(ProxyDataFlow):
 
     def _hold_nothing(self) -> None:
         self.held: Any = self.arrange([])
+        self._has_ended = False  # the pass of `ds`
         self._passes = self.ds if self._numbered is None else self._numbered
         self.repeated = RepeatedData(self._passes, -1) if self._is_endless else None
 
     def _read(self, num_done: int) -> Iterator[Numbered]:
-        # `chain` begins the pass at the first datapoint, as the numbered source does
-        pairs = itertools.chain(self._passes) if self.repeated is None else self.repeated.iter_from(num_done)
+        self._has_ended = self._has_ended and num_done > 0
+        if self._has_ended:
+            return iter(())
+        # `chain` begins the pass at the first datapoint
+        passes = itertools.chain(self._passes, self._end())
+        pairs = passes if self.repeated is None else self.repeated.iter_from(num_done)
         return zip(itertools.repeat(0), pairs) if self._numbered is None else pairs
+
+    def _end(self) -> Iterator[Datapoint]:
+        self._has_ended = True
+        yield from ()
 
     # The position ----------------------------------------------------------------------------------------------------
     def _pairs(self) -> Iterator[Numbered]:
@@ -118,11 +132,13 @@ class HoldsBack(ProxyDataFlow):
 
     def _own_state(self) -> State:
         numbers = [number for number, _ in self._pairs()]
-        return {"tape": self._numbered.state(), "buffer": numbers, **super()._own_state()}
+        own = {"tape": self._numbered.state(), "buffer": numbers, **super()._own_state()}
+        return {**own, "has_ended": True} if self._has_ended else own
 
     def _restore_own_state(self, state: State) -> None:
         if "tape" not in state:  # earlier versions saved only this for BatchDataByShape
             state = {"tape": state}
+        self._has_ended = "has_ended" in state
         read = self._numbered.read_again(state["tape"])
         self.held = self.arrange([(number, read[number]) for number in state.get("buffer", read)])
         super()._restore_own_state(state)

@@ -160,13 +160,13 @@ def _encode_columns(datapoints: list[Any]) -> Encoded | None:
         if type(values[0]) is not np.ndarray:
             columns.append((None, _pack_scalars(values)))
             continue
-        one = values[0]
-        if not one.shape or one.nbytes > _IN_PLACE or not are_alike(values):
+        first = values[0]
+        if not first.shape or first.nbytes > _IN_PLACE or not are_alike(values):
             return None
         start = aligned(end)
         arrays.append((start, list(values)))
-        columns.append(((start, one.dtype, (len(values), *one.shape)), None))
-        end = start + one.nbytes * len(values)
+        columns.append(((start, first.dtype, (len(values), *first.shape)), None))
+        end = start + first.nbytes * len(values)
     if not arrays:
         return None
     head = pickle.dumps((kind, keys, columns), pickle.HIGHEST_PROTOCOL)

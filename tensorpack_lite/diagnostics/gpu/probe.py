@@ -32,7 +32,7 @@ def probe() -> dict[str, object]:
     """
     ensure_graph_mode()
     with tf.Session() as session:
-        names = [one.name for one in session.list_devices() if one.device_type == "GPU"]
+        names = [device.name for device in session.list_devices() if device.device_type == "GPU"]
     devices = []
     for name in names:
         start = time.perf_counter()

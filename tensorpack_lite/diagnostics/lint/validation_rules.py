@@ -82,15 +82,15 @@ def smaller_last_batch(training: ExaminedTraining) -> Iterator[Remark]:
         ):
             continue
         size, length = stages[0].batch_size, training.length_of(stages[0].ds) or 0
-        num_full, rest = divmod(length, size)
+        num_full, extra = divmod(length, size)
         is_known = training.length_of(flow) == num_full + 1
-        if not rest or not num_full or not is_known or 1 / (num_full + 1) - rest / length < _NEGLIGIBLE:
+        if not extra or not num_full or not is_known or 1 / (num_full + 1) - extra / length < _NEGLIGIBLE:
             continue
         for inf in runner.infs:
             if type(inf) is ScalarStats:
                 what = repr(inf.names[0] if len(inf.names) == 1 else inf.names)
                 text = (
-                    f"the last of {num_full + 1} datapoints has {rest} sample{'s' if rest > 1 else ''} and counts as much as one of "
+                    f"the last of {num_full + 1} datapoints has {extra} sample{'s' if extra > 1 else ''} and counts as much as one of "
                     f"{size}, so the mean is not that of the samples."
                 )
                 advice = "Use ClassificationError, or a batch size that divides the number of samples."
@@ -116,5 +116,7 @@ def _stages(flow: DataFlow) -> Iterator[DataFlow]:
 def _batches_in(flow: DataFlow) -> list[Any]:
     """Return the stages that make batches of equal numbers of samples."""
     return [
-        one for one in _stages(flow) if isinstance(one, BatchData) and not isinstance(one, BatchDataByShape)
+        stage
+        for stage in _stages(flow)
+        if isinstance(stage, BatchData) and not isinstance(stage, BatchDataByShape)
     ]

@@ -13,8 +13,7 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.base import DataFlow
 from tensorpack_lite.dataflow.mapping import MapData
 from tensorpack_lite.diagnostics.speed import speed
-from tensorpack_lite.diagnostics.speed.call_times import _Measured
-from tensorpack_lite.diagnostics.speed.speed import Speed
+from tensorpack_lite.diagnostics.speed.speed import Speed, _Measured
 from tensorpack_lite.diagnostics.speed.speed_verdict import Verdict
 from tensorpack_lite.diagnostics.speed.speed_window import SpeedWindow
 from tensorpack_lite.graph_builder.model_desc import ModelDesc
