@@ -49,15 +49,18 @@ class TestFunctions:
         np.testing.assert_array_equal([0, 1, 0], two)
         assert 1 / 3 == pytest.approx(right)
 
-    def test_huber_loss(self, sess):
-        """It is quadratic below delta and linear above."""
+    def test_others(self, sess):
+        """The loss is quadratic below delta; the batch axis stays; layers without a name; a value for a variable."""
         loss = sess.run(symbf.huber_loss(tf.constant([0.5, -3.0]), delta=2.0))
         np.testing.assert_allclose([0.125, 2 * (3 - 1)], loss)
-
-    def test_batch_flatten(self, sess):
-        """The batch axis stays; the others become one."""
         flat = symbf.batch_flatten(tf.placeholder(tf.float32, [None, 2, 3]))
         assert [None, 6] == flat.shape.as_list()
+        with tf.variable_scope("act"):
+            PReLU.symbolic_function(tf.constant([1.0]))
+        assert ["act/alpha"] == [v.op.name for v in tf.trainable_variables()]
+        variable = tf.get_variable("v", shape=[2])
+        SessionUpdate.load_value_to_var(variable, np.array([1.0, 2.0], "float32"))
+        np.testing.assert_array_equal([1, 2], sess.run(variable))
 
     def test_get_scalar_var(self, sess):
         """It is a float32 variable with a summary on request."""
@@ -72,18 +75,6 @@ class TestFunctions:
         assert [None, 3] == x.shape.as_list()
         assert (2, 3) == sess.run(x).shape
         assert (5, 3) == sess.run(x, {x: np.ones((5, 3))}).shape
-
-    def test_symbolic_function(self, sess):
-        """A layer's `symbolic_function` takes no name, and creates its variables in the current scope."""
-        with tf.variable_scope("act"):
-            PReLU.symbolic_function(tf.constant([1.0]))
-        assert ["act/alpha"] == [v.op.name for v in tf.trainable_variables()]
-
-    def test_load_value_to_var(self, sess):
-        """`SessionUpdate.load_value_to_var` sets a variable in the default session."""
-        variable = tf.get_variable("v", shape=[2])
-        SessionUpdate.load_value_to_var(variable, np.array([1.0, 2.0], "float32"))
-        np.testing.assert_array_equal([1, 2], sess.run(variable))
 
     def test_input_desc(self, fresh_graph):
         """InputDesc creates placeholders, finds them again, and describes existing ones."""
@@ -204,22 +195,17 @@ class TestDataFlow:
         assert [[1], [2]] == list(flow)
 
     def test_gaussian_deform(self):
-        """Without displacement the image stays; one anchor moves all pixels alike."""
+        """Without displacement the image stays; one anchor moves all pixels alike. Another size is a ValueError."""
         pytest.importorskip("cv2")
         image = np.random.RandomState(0).rand(16, 12, 3).astype("float32")
-        np.testing.assert_allclose(
-            image, imgaug.GaussianDeform([(0.5, 0.5)], (16, 12), randrange=0).augment(image)
-        )
+        still = imgaug.GaussianDeform([(0.5, 0.5)], (16, 12), randrange=0)
+        np.testing.assert_allclose(image, still.augment(image))
         augmentor = imgaug.GaussianDeform([(0.5, 0.5)], (16, 12), randrange=2)
         augmentor._rand_range = lambda *args: np.array([[2, 1]], "float32")
         np.testing.assert_allclose(image[5, 4], augmentor.augment(image)[3, 3], rtol=1e-5)
         assert (16, 12, 3) == imgaug.GaussianDeform([(0, 0), (1, 1)], (16, 12)).augment(image).shape
-
-    def test_gaussian_deform_checks_the_size(self):
-        """An image of another size is a ValueError."""
-        pytest.importorskip("cv2")
         with pytest.raises(ValueError, match=r"expected \(16, 12\), got \(12, 16\)"):
-            imgaug.GaussianDeform([(0.5, 0.5)], (16, 12)).augment(np.zeros((12, 16), "uint8"))
+            still.augment(np.zeros((12, 16), "uint8"))
 
 
 class TestPickles:

@@ -61,22 +61,12 @@ def test_in_a_training():
 
 class TestSamplesLeftOut:
     def test_a_smaller_last_batch(self):
-        """A remark says how many samples a BatchData without remainder leaves out of validation."""
+        """A remark says how many samples a BatchData without remainder leaves out, also one in the process of a runner."""
         (remark,) = remarks(BatchData(samples(38), 4))
-        assert ("G18", "validation leaves out 2 of 38 samples, because the last batch would be smaller.") == (
-            remark.rule,
-            remark.text,
-        )
+        text = "validation leaves out 2 of 38 samples, because the last batch would be smaller."
+        assert ("G18", text) == (remark.rule, remark.text)
         assert "Use BatchData(ds, 4, remainder=True)." == remark.advice
-
-    def test_inside_a_runner(self):
-        """The BatchData may run in the process of a runner."""
         assert ["G18"] == ids(MultiProcessRunnerZMQ(BatchData(samples(38), 4), 1))
-
-    @pytest.mark.parametrize(("count", "remainder"), [(40, False), (38, True)])
-    def test_all_samples(self, count, remainder):
-        """Validation of all samples has no remark of this rule."""
-        assert "G18" not in ids(BatchData(images(count).ds, 4, remainder=remainder))
 
 
 class TestRepeatedSamples:
