@@ -37,6 +37,7 @@ from .graph import (
 )
 from .inference import BinaryClassificationStats, ClassificationError, Inferencer, ScalarStats
 from .inference_runner import DataParallelInferenceRunner, InferenceRunner, InferenceRunnerBase
+from .measures import AUC, Accuracy, ConfusionMatrix, RegressionErrors
 from .misc import EstimatedTimeLeft, InjectShell, SendStat
 from .monitor.base import MonitorBase
 from .monitor.comet import CometMLMonitor
@@ -80,21 +81,21 @@ if TYPE_CHECKING:
     from ..diagnostics.speed.speed import Speed
 
 __all__ = [
-    "BinaryClassificationStats", "CSVWriter", "Callback", "CallbackFactory", "CallbackToHook", "Callbacks",
-    "CheckNumerics", "CheckReplicas", "ClassificationError", "CometMLMonitor", "DataParallelInferenceRunner",
-    "DumpParamAsImage", "DumpTensor", "DumpTensorAsImage", "DumpTensors", "EMAWeights", "EarlyStopping",
-    "EnableCallbackIf", "EstimatedTimeLeft", "GPUMemoryTracker", "GPUUtilizationTracker", "GraphProfiler",
-    "GraphVarParam", "HookToCallback", "HostMemoryTracker", "HumanHyperParamSetter", "HyperParam",
-    "HyperParamSetter", "HyperParamSetterWithFunc", "InferenceRunner", "InferenceRunnerBase", "Inferencer",
-    "InjectShell", "JSONWriter", "LearningRateFinder", "LossSpike", "MLflowMonitor", "ManifestWriter",
-    "MaxSaver", "MergeAllSummaries", "MinSaver", "ModelSaver", "ModelSummary", "MonitorBase", "Monitors",
-    "MovingAverageSummary", "ObjAttrParam", "PeakMemoryTracker", "PeriodicCallback", "PeriodicRunHooks",
-    "PeriodicTrigger", "ProcessTensors", "ProgressBar", "ProxyCallback", "ReportWriter", "RunOp",
-    "RunUpdateOps", "ScalarPrinter", "ScalarStats", "ScalarTable", "ScheduledHyperParamSetter",
-    "SendMonitorData", "SendStat", "SessionRunTimeout", "ShardedInferenceRunner", "SimpleMovingAverage",
-    "Speed", "StartProcOrThread", "StatMonitorParamSetter", "SwapEMAWeights", "TFEventWriter",
-    "TFLocalCLIDebugHook", "TensorPrinter", "TerminateOnNaN", "ThroughputTracker", "TopKSaver",
-    "WandbMonitor", "WorstSamples",
+    "AUC", "Accuracy", "BinaryClassificationStats", "CSVWriter", "Callback", "CallbackFactory",
+    "CallbackToHook", "Callbacks", "CheckNumerics", "CheckReplicas", "ClassificationError", "CometMLMonitor",
+    "ConfusionMatrix", "DataParallelInferenceRunner", "DumpParamAsImage", "DumpTensor", "DumpTensorAsImage",
+    "DumpTensors", "EMAWeights", "EarlyStopping", "EnableCallbackIf", "EstimatedTimeLeft", "GPUMemoryTracker",
+    "GPUUtilizationTracker", "GraphProfiler", "GraphVarParam", "HookToCallback", "HostMemoryTracker",
+    "HumanHyperParamSetter", "HyperParam", "HyperParamSetter", "HyperParamSetterWithFunc", "InferenceRunner",
+    "InferenceRunnerBase", "Inferencer", "InjectShell", "JSONWriter", "LearningRateFinder", "LossSpike",
+    "MLflowMonitor", "ManifestWriter", "MaxSaver", "MergeAllSummaries", "MinSaver", "ModelSaver",
+    "ModelSummary", "MonitorBase", "Monitors", "MovingAverageSummary", "ObjAttrParam", "PeakMemoryTracker",
+    "PeriodicCallback", "PeriodicRunHooks", "PeriodicTrigger", "ProcessTensors", "ProgressBar",
+    "ProxyCallback", "RegressionErrors", "ReportWriter", "RunOp", "RunUpdateOps", "ScalarPrinter",
+    "ScalarStats", "ScalarTable", "ScheduledHyperParamSetter", "SendMonitorData", "SendStat",
+    "SessionRunTimeout", "ShardedInferenceRunner", "SimpleMovingAverage", "Speed", "StartProcOrThread",
+    "StatMonitorParamSetter", "SwapEMAWeights", "TFEventWriter", "TFLocalCLIDebugHook", "TensorPrinter",
+    "TerminateOnNaN", "ThroughputTracker", "TopKSaver", "WandbMonitor", "WorstSamples",
 ]  # fmt: skip
 
 # These callbacks are imported when they are first used, because `diagnostics` imports this package.

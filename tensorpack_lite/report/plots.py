@@ -7,12 +7,13 @@ from typing import Any, Dict, Iterator, List, Tuple
 
 import numpy as np
 
+from ..utils.direction import better_direction
 from .charts import NUM_COLORS, Chart, Mark, Series, draw
 from .curves import group_by_statistic
 from .html import Html, element
 from .reading import Training
 from .scales import format_number
-from .summary import better_direction, better_directions, is_loss, is_validation
+from .summary import better_directions, is_loss, is_validation
 
 _LEARNING_RATE = re.compile(r"learning_rate|(^|[^a-z])lr([^a-z]|$)", re.I)
 _OF_THE_MACHINE = re.compile(r"queue_size|^Throughput|Memory|GPUUtil|(^|[_/ ])(time|seconds|secs)$")

@@ -161,7 +161,7 @@ _ROWS: dict[tuple[str, ...], dict[str, Old]] = {
         "PlasmaPutData": _PLASMA,
         "PrefetchOnGPUs": Old("Use MultiProcessRunner, whose DataFlow chooses the GPU in reset_state()."),
         "PrefetchProcess": Old("Use MultiProcessRunner(df, num_prefetch, num_proc)."),
-        "TFRecordData": Old("Use TFRecordSerializer.load(path, size)."),
+        "TFRecordData": Old("Use TFRecordSerializer.load.", "dataflow.serialize:TFRecordSerializer.load"),
         "LMDBDataPoint": Old("Use LMDBSerializer.load(path).", "dataflow.dftools:LMDBDataPoint"),
         "ThreadedMapData": Old("Use MultiThreadMapData.", "dataflow.map_thread:MultiThreadMapData"),
         "dump_dataflow_to_lmdb": Old(
@@ -189,7 +189,7 @@ _ROWS: dict[tuple[str, ...], dict[str, Old]] = {
         "MultiProcessPredictWorker": _WORKER,
         "MultiProcessQueuePredictWorker": _WORKER,
         "MultiThreadPredictWorker": _WORKER,
-        "get_predict_func": Old("Use OfflinePredictor(config), whose arguments are the inputs."),
+        "get_predict_func": Old("Use OfflinePredictor(config).", "predict.base:OfflinePredictor"),
     },
     ("utils",): _moved("utils.fs", "get_dataset_path"),
     ("utils.fs",): {"set_dataset_path": Old("Set the environment variable TENSORPACK_DATASET.")},

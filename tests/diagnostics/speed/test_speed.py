@@ -170,20 +170,6 @@ class TestSpeed:
         stages = {row["stage"]: row for row in note["stages"]}
         assert 1 == pytest.approx(stages["MapData(wait)"]["per_step"], abs=0.5)
 
-    @pytest.mark.slow
-    def test_two_callbacks(self, directory):
-        """If there are two Speed callbacks, such as one of the user and the default one, only the first measures the input."""
-        first, second = Speed(after=1000), Speed(after=1000)
-        source = QueueInput(Ones())
-        train(source, steps=3, callbacks=[first, second], after=1000)
-        assert (source, None) == (first._source, second._source)
-
-    @pytest.mark.slow
-    def test_a_short_training_is_quiet(self, directory):
-        """A training that is shorter than `after` gets no verdict."""
-        train(QueueInput(Ones()), after=1000, steps=300)
-        assert [] == read_notes(directory)
-
     @pytest.mark.parametrize("source", [FeedInput, None])
     def test_nothing_is_done_outside_of_windows(self, source, directory):
         """Before the first window, Speed is not called in a step; without an input, it has no window at all."""
