@@ -81,12 +81,13 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"tensorpack_lite {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
 
-    def add(name: str, text: str, epilog: str | None = None, module: str = "", usage: str = "") -> _Parser:
-        command: _Parser = commands.add_parser(name, help=text, description=text, epilog=epilog)
+    def add(
+        name: str, text: str, epilog: str | None = None, module: str = "", usage: str | None = None
+    ) -> _Parser:
+        usage = f"%(prog)s {usage}" if usage else None
+        command: _Parser = commands.add_parser(name, help=text, description=text, epilog=epilog, usage=usage)
         command.set_defaults(module=module or name.replace("-", "_"))
-        if usage:
-            command.usage = f"%(prog)s {usage}"
-            command.program_after = "options" if usage.endswith(_ARGUMENTS) else ""
+        command.program_after = "options" if (usage or "").endswith(_ARGUMENTS) else ""
         return command
 
     _add_checkpoint_commands(add)
