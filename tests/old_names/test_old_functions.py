@@ -146,13 +146,13 @@ class TestDataFlow:
             lambda ds: MultiThreadMapData(ds, 1, lambda dp: dp, buffer_size=2),
         ],
     )
-    def test_the_first_iteration_resets(self, accepted, stage, caplog):
+    def test_the_first_iteration_resets(self, accepted, stage, log_lines):
         """Stages whose workers a constructor started until 2018 are reset by their first iteration, with a warning."""
         flow = BatchData(stage(DataFromList([[k] for k in range(6)], shuffle=False)), 2)
         batches = islice(flow.get_data(), 3)
         assert [[0, 1], [2, 3], [4, 5]] == [batch[0].tolist() for batch in batches]
         stop_workers(flow)
-        assert 1 == caplog.text.count("reset_state() was not called")
+        assert 1 == "\n".join(log_lines).count("reset_state() was not called")
 
     def test_transaction(self, tmp_path, accepted):
         """A class that a script derives from LMDBData reads by `self._txn`, also in its constructor."""
