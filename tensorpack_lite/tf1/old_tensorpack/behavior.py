@@ -98,7 +98,7 @@ def accept_list_of_summaries(summary: Any) -> None:
         return averages
 
     def has_average(scalar: Any) -> bool:
-        average = f"EMA/{summary._TOWER_PREFIX.sub('', getattr(scalar, 'name', ''))}".partition(":")[0]
+        average = f"EMA/{summary.TOWER_PREFIX.sub('', getattr(scalar, 'name', ''))}".partition(":")[0]
         return any(average == variable.op.name for variable in summary.tf.local_variables())
 
     replacement.replace(summary, "add_param_summary", add_param_summary)
