@@ -85,9 +85,8 @@ class TestStoppableThread:
         """The queue methods pass objects, including None; putting into a full queue waits for room."""
         monkeypatch.setattr(concurrency, "_POLL_SECONDS", 0.001)
         thread, objects = StoppableThread(), queue.Queue(1)
-        putting = threading.Thread(
-            target=lambda: [thread.queue_put_stoppable(objects, k) for k in ("a", None)]
-        )
+        put = thread.queue_put_stoppable
+        putting = threading.Thread(target=lambda: [put(objects, k) for k in ("a", None)], daemon=True)
         putting.start()
         putting.join(0.05)
         assert putting.is_alive()
