@@ -42,9 +42,8 @@ _END_SECONDS = 3.0  # between SIGTERM and SIGKILL, for ranks that have nothing t
 _LAST_LINES = 30
 _PREEMPTED = 143  # exit code of a rank that has saved and ended after a signal
 _FAILED = re.compile(r"Training failed at global_step=(\d+): (.*)")
-_PROGRESS = re.compile(
-    r"(?:Model saved to .*model-|\] Epoch \d+ of .*, global_step )(\d+)"
-)  # the latter in a quiet log
+# the latter in a quiet log
+_PROGRESS = re.compile(r"(?:Model saved to .*model-|\] Epoch \d+ of .*, global_step )(\d+)")
 
 # Used unless the user has set them.
 _HOROVOD_DEFAULTS = {
@@ -342,11 +341,13 @@ class _Process:
 
     def _copy(self, stream: IO[bytes], to: IO[str]) -> None:
         """Show a stream line by line; a carriage return also ends a line."""
-        rest = b""
+        unfinished = b""
         while True:
             data = os.read(stream.fileno(), 1 << 16)
-            *lines, rest = (rest + data).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-            for line in lines + ([rest] if not data and rest else []):
+            *lines, unfinished = (
+                (unfinished + data).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+            )
+            for line in lines + ([unfinished] if not data and unfinished else []):
                 self._put(line.decode("utf-8", errors="replace"), to)
             if not data:
                 stream.close()

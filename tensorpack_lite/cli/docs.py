@@ -12,14 +12,8 @@ from pathlib import Path
 
 _LIBRARY = Path(__file__).resolve().parents[1]
 _BUILDERS = (
-    "sphinx",
-    "myst_parser",
-    "furo",
-    "sphinx_copybutton",
-    "sphinx_design",
-    "sphinx_reredirects",
-    "tensorflow",
-)
+    "sphinx", "myst_parser", "furo", "sphinx_copybutton", "sphinx_design", "sphinx_reredirects", "tensorflow",
+)  # fmt: skip
 
 
 def docs(args: argparse.Namespace) -> int:

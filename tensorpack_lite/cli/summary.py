@@ -33,12 +33,12 @@ def _summarize(path: str) -> str:
     """Return a table of the parameters in a checkpoint by layer, the scope of their names."""
     checkpoint = CheckpointReader(get_checkpoint_path(path))
     layers: dict[str, list[int]] = {}
-    rest = [0, 0]
+    of_training = [0, 0]
     for name, shape in checkpoint.shapes.items():
         num = 1
         for size in shape:
             num *= size
-        layer = layers.setdefault(name.rpartition("/")[0], [0, 0]) if is_parameter(name) else rest
+        layer = layers.setdefault(name.rpartition("/")[0], [0, 0]) if is_parameter(name) else of_training
         layer[0] += num
         layer[1] += num * max(1, checkpoint.dtypes[name].size)
     rows = [[name, f"{num:,}", show_bytes(size)] for name, (num, size) in layers.items()]
@@ -51,6 +51,6 @@ def _summarize(path: str) -> str:
         disable_numparse=True,
     )
     return (
-        f"{table}\nVariables that only training needs: {rest[0]:,}, {show_bytes(rest[1])}. A checkpoint has no shapes of outputs; "
+        f"{table}\nVariables that only training needs: {of_training[0]:,}, {show_bytes(of_training[1])}. A checkpoint has no shapes of outputs; "
         "for these, pass the script."
     )

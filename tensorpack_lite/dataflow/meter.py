@@ -92,16 +92,8 @@ class Meter(Observer):
     part: PartTiming
 
     __slots__ = (
-        "children",
-        "is_outermost",
-        "name",
-        "number",
-        "page",
-        "part",
-        "processes",
-        "threads",
-        "words",
-    )
+        "children", "is_outermost", "name", "number", "page", "part", "processes", "threads", "words",
+    )  # fmt: skip
 
     def __init__(self, name: str, parent: Meter | None = None) -> None:
         self.name = name

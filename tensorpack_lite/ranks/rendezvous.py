@@ -129,9 +129,8 @@ class RendezvousServer(socketserver.ThreadingTCPServer):
             done = self._done.setdefault(scope, set())
             done.add(rank)
             num_here = 1 if scope.startswith("cross_") else self._size
-            if (
-                len(done) == num_here and self._peers is None
-            ):  # several machines have scopes of other sizes, which stay
+            # several machines have scopes of other sizes, which stay
+            if len(done) == num_here and self._peers is None:
                 self.values = kept
                 del self._done[scope]
 

@@ -127,10 +127,7 @@ def _captions(arrays: Dict[str, np.ndarray], number: int) -> Iterator[str]:
 
 def _words(value: Any) -> str:
     flat = np.asarray(value).reshape(-1)
-    words = [
-        f"{value:.4g}" if isinstance(value, float) else str(value)[:40]
-        for value in flat[:_MAX_VALUES].tolist()
-    ]
+    words = [f"{x:.4g}" if isinstance(x, float) else str(x)[:40] for x in flat[:_MAX_VALUES].tolist()]
     return " ".join(words) + (f" ... ({flat.size} values)" if flat.size > _MAX_VALUES else "")
 
 

@@ -7,12 +7,13 @@ from typing import Any, Dict, Iterator, List, Tuple
 
 import numpy as np
 
+from ..utils.direction import better_direction
 from .charts import NUM_COLORS, Chart, Mark, Series, draw
 from .curves import group_by_statistic
 from .html import Html, element
 from .reading import Training
 from .scales import format_number
-from .summary import better_direction, better_directions, is_loss, is_validation
+from .summary import better_directions, is_loss, is_validation
 
 _LEARNING_RATE = re.compile(r"learning_rate|(^|[^a-z])lr([^a-z]|$)", re.I)
 _OF_THE_MACHINE = re.compile(r"queue_size|^Throughput|Memory|GPUUtil|(^|[_/ ])(time|seconds|secs)$")
@@ -180,12 +181,10 @@ def _marks(training: Training, with_epochs: bool) -> List[Mark]:
     stride = -(-len(ends) // _MAX_EPOCH_MARKS) or 1
     marks = [Mark("epoch", step, f"end of epoch {epoch}") for epoch, step in ends[::stride]]
     resumptions = training.manifest.get("resumptions")
-    for resumption in resumptions[:_MAX_MARKS] if isinstance(resumptions, list) else []:
-        step = resumption.get("global_step") if isinstance(resumption, dict) else None
+    for place in resumptions[:_MAX_MARKS] if isinstance(resumptions, list) else []:
+        step = place.get("global_step") if isinstance(place, dict) else None
         if isinstance(step, (int, float)):
-            marks.append(
-                Mark("resumption", step, f"{where}resumed at step {step:,} ({resumption.get('when')})")
-            )
+            marks.append(Mark("resumption", step, f"{where}resumed at step {step:,} ({place.get('when')})"))
     for note in [note for note in training.notes if note["kind"] in _MARKED_NOTES][:_MAX_MARKS]:
         if isinstance(note.get("step"), (int, float)):
             marks.append(Mark("event", note["step"], f"{where}{note['text']}"))

@@ -7,13 +7,14 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 import numpy as np
 
+from ..utils.direction import better_direction
 from ..utils.utils import humanize_time_delta
 from .charts import NUM_COLORS
 from .html import Html, element, join, table
 from .reading import Training
 from .scales import format_number
 from .stages import stage_table
-from .summary import best_values, better_direction, duration, find_state, headline, last_place
+from .summary import best_values, duration, find_state, headline, last_place
 
 _MAX_NOTES = 100
 _MAX_CHARS = 2000

@@ -94,19 +94,14 @@ def _machine(machine: Dict[str, Any]) -> Iterator[str]:
 def _parts(training: Training) -> Iterator[Tuple[str, Html]]:
     manifest, part = training.manifest, training.part
     if manifest.get("data"):
-        rows = [
-            (f"input {number}", _code(source)) for number, source in enumerate(_list(manifest["data"]), 1)
-        ]
+        rows = [(f"input {number}", _code(flow)) for number, flow in enumerate(_list(manifest["data"]), 1)]
         files = [(path, _code(value)) for path, value in part("files").items()]
         yield "Data", table([], rows + files)
     if manifest.get("settings"):
         first_values = {"initial values": manifest.get("initial values")}
         yield "Trainer", _pairs({**part("length"), **part("settings"), **first_values})
-    callbacks = [
-        element("li", _code(callback))
-        for key in ("schedules", "callbacks")
-        for callback in _list(manifest.get(key))
-    ]
+    kinds = ("schedules", "callbacks")
+    callbacks = [element("li", _code(cb)) for kind in kinds for cb in _list(manifest.get(kind))]
     if callbacks:
         yield f"Callbacks ({len(callbacks)})", element("ol", *callbacks)
     if part("graph"):
@@ -116,9 +111,7 @@ def _parts(training: Training) -> Iterator[Tuple[str, Html]]:
     for name in ("seeds", "machine", "environment", "packages"):
         if part(name):
             yield name.capitalize(), _pairs(part(name))
-    resumptions = [
-        _describe_resumption(_dict(resumption)) for resumption in _list(manifest.get("resumptions"))
-    ]
+    resumptions = [_describe_resumption(_dict(place)) for place in _list(manifest.get("resumptions"))]
     if resumptions:
         head = ["when", "step", "exact", "what had changed"]
         yield f"Resumptions ({len(resumptions)})", table(head, resumptions)

@@ -12,16 +12,10 @@ from ..utils.naming import CONSUMED_KEY
 __all__ = ["backup_collection", "freeze_collection", "restore_collection"]
 
 _NOT_LOGGED = (
-    tf.GraphKeys.TRAINABLE_VARIABLES,
-    tf.GraphKeys.GLOBAL_VARIABLES,
-    tf.GraphKeys.LOCAL_VARIABLES,
-    tf.GraphKeys.QUEUE_RUNNERS,
-    tf.GraphKeys.TABLE_INITIALIZERS,
-    tf.GraphKeys.COND_CONTEXT,
-    tf.GraphKeys.WHILE_CONTEXT,
-    tf.GraphKeys.LOSSES,
-    CONSUMED_KEY,
-)
+    tf.GraphKeys.TRAINABLE_VARIABLES, tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES,
+    tf.GraphKeys.QUEUE_RUNNERS, tf.GraphKeys.TABLE_INITIALIZERS, tf.GraphKeys.COND_CONTEXT,
+    tf.GraphKeys.WHILE_CONTEXT, tf.GraphKeys.LOSSES, CONSUMED_KEY,
+)  # fmt: skip
 
 
 def backup_collection(keys: Iterable[str] | None = None) -> dict[str, list[Any]]:

@@ -19,15 +19,9 @@ from .symbolic_functions import map_values, print_stat, rms, sum_repeated_rows, 
 from .tower.copies import without_tower
 
 __all__ = [
-    "CheckGradient",
-    "FilterNoneGrad",
-    "GlobalNormClip",
-    "GradientProcessor",
-    "MapGradient",
-    "PrintGradient",
-    "ScaleGradient",
-    "SummaryGradient",
-]
+    "CheckGradient", "FilterNoneGrad", "GlobalNormClip", "GradientProcessor", "MapGradient", "PrintGradient",
+    "ScaleGradient", "SummaryGradient",
+]  # fmt: skip
 
 GradVars = List[Tuple[tf.Tensor, tf.Variable]]
 """The gradients of one tower: `(gradient, variable)` for each of its variables."""

@@ -40,15 +40,9 @@ from .varmanip import (
 )
 
 __all__ = [
-    "ChainInit",
-    "DictRestore",
-    "JustCurrentSession",
-    "SaverRestore",
-    "SaverRestoreRelaxed",
-    "SessionInit",
-    "SmartInit",
-    "get_model_loader",
-]
+    "ChainInit", "DictRestore", "JustCurrentSession", "SaverRestore", "SaverRestoreRelaxed", "SessionInit",
+    "SmartInit", "get_model_loader",
+]  # fmt: skip
 
 # only a training has these, and a graph without them needs no values
 _OF_TRAINING = re.compile(r"global_step|learning_rate|(.*/)?beta[12]_power(_\d+)?")

@@ -24,14 +24,9 @@ from .symbolic_functions import rms, widen
 from .tower.context import get_current_tower_context
 
 __all__ = [
-    "add_activation_summary",
-    "add_moving_summary",
-    "add_param_summary",
-    "add_tensor_summary",
-    "create_image_summary",
-    "create_scalar_summary",
-    "has_scalar_summary",
-]
+    "add_activation_summary", "add_moving_summary", "add_param_summary", "add_tensor_summary",
+    "create_image_summary", "create_scalar_summary", "has_scalar_summary",
+]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__ = explain_missing_names(__name__)

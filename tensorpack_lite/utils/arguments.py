@@ -13,14 +13,14 @@ _UNKNOWN = re.compile(r"got an unexpected keyword argument '(\w+)'")
 
 @contextmanager
 def explain_argument(
-    func: Callable[..., Any], arguments: Mapping[str, Any], left_out: int = 0
+    func: Callable[..., Any], kwargs: Mapping[str, Any], left_out: int = 0
 ) -> Iterator[None]:
     """
     Name the argument that was probably meant, if a call of a function fails because it has no argument of a given name.
 
     Args:
         func: the function that is called inside.
-        arguments: the keyword arguments of the call.
+        kwargs: the keyword arguments of the call.
         left_out: number of parameters at the beginning that cannot be given by name, such as `self`.
 
     Raises:
@@ -36,16 +36,16 @@ def explain_argument(
     try:
         yield
     except TypeError as error:
-        message = _explain(func, arguments, left_out, str(error))
+        message = _explain(func, kwargs, left_out, str(error))
         if message is None:
             raise
         raise TypeError(message) from None
 
 
-def _explain(func: Callable[..., Any], arguments: Mapping[str, Any], left_out: int, error: str) -> str | None:
+def _explain(func: Callable[..., Any], kwargs: Mapping[str, Any], left_out: int, error: str) -> str | None:
     """Return the sentence for a TypeError of the call; None if another call has raised it."""
     found = _UNKNOWN.search(error)
-    if found is None or found.group(1) not in arguments:
+    if found is None or found.group(1) not in kwargs:
         return None
     parameters = inspect.signature(func).parameters
     if found.group(1) in parameters or any(

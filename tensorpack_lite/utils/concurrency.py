@@ -28,13 +28,9 @@ from .ordering import OrderedContainer as OrderedContainer
 from .ordering import OrderedResultGatherProc as OrderedResultGatherProc
 
 __all__ = [
-    "LoopThread",
-    "ShareSessionThread",
-    "StoppableThread",
-    "enable_death_signal",
-    "ensure_proc_terminate",
+    "LoopThread", "ShareSessionThread", "StoppableThread", "enable_death_signal", "ensure_proc_terminate",
     "start_proc_mask_signal",
-]
+]  # fmt: skip
 
 Startable = Union[threading.Thread, BaseProcess]
 

@@ -21,12 +21,8 @@ from .missing_names import explain_missing_names
 from .utils import get_tqdm
 
 __all__ = [
-    "download",
-    "get_dataset_path",
-    "mkdir_p",
-    "normpath",
-    "recursive_walk",
-]
+    "download", "get_dataset_path", "mkdir_p", "normpath", "recursive_walk",
+]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__ = explain_missing_names(__name__)

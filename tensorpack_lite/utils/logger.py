@@ -34,22 +34,9 @@ from .training_files import (
 from .training_lock import TrainingLock
 
 __all__ = [
-    "addFilter",
-    "auto_set_dir",
-    "critical",
-    "debug",
-    "error",
-    "exception",
-    "get_logger_dir",
-    "info",
-    "lock_dir",
-    "reset",
-    "setLevel",
-    "set_logger_dir",
-    "set_quiet",
-    "warn",
-    "warning",
-]
+    "addFilter", "auto_set_dir", "critical", "debug", "error", "exception", "get_logger_dir", "info",
+    "lock_dir", "reset", "setLevel", "set_logger_dir", "set_quiet", "warn", "warning",
+]  # fmt: skip
 
 FOR_QUIET = {"is_for_quiet": True}  # `info(text, extra=FOR_QUIET)` is also shown when the log is quiet
 

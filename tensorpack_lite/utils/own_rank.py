@@ -128,13 +128,13 @@ def _read(source: _Source, variables: Mapping[str, str]) -> GivenRank | None:
     )
 
 
-def _is_task_of_step(given: GivenRank, variables: Mapping[str, str]) -> bool:
+def _is_task_of_step(rank: GivenRank, variables: Mapping[str, str]) -> bool:
     """Return whether PMI_RANK is that of `srun --mpi=pmi2`, rather than of an mpiexec that srun's task has started."""
     step = [variables.get(name, "") for name in ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")]
     return (
-        given.launcher == "mpiexec"
+        rank.launcher == "mpiexec"
         and "SLURM_STEP_ID" in variables
-        and [str(given.rank), str(given.size)] == step
+        and [str(rank.rank), str(rank.size)] == step
     )
 
 

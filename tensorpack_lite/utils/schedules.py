@@ -19,16 +19,9 @@ from typing import Callable, Sequence
 from .checks import check_at_least, check_between, check_positive
 
 __all__ = [
-    "Schedule",
-    "constant",
-    "cosine",
-    "cosine_restarts",
-    "inverse_sqrt",
-    "is_schedule",
-    "one_cycle",
-    "polynomial",
-    "step",
-]
+    "Schedule", "constant", "cosine", "cosine_restarts", "inverse_sqrt", "is_schedule", "one_cycle",
+    "polynomial", "step",
+]  # fmt: skip
 
 Schedule = Callable[..., float]
 """A function of the point and, which is ignored, the current value."""

@@ -18,15 +18,9 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 __all__ = [
-    "ENDLESS",
-    "change_env",
-    "execute_only_once",
-    "fix_rng_seed",
-    "get_rng",
-    "get_tqdm",
-    "get_tqdm_kwargs",
+    "ENDLESS", "change_env", "execute_only_once", "fix_rng_seed", "get_rng", "get_tqdm", "get_tqdm_kwargs",
     "humanize_time_delta",
-]
+]  # fmt: skip
 
 ENDLESS = 99999
 """The default `max_epoch` of TrainConfig: a training with so many epochs does not end by itself."""

@@ -105,17 +105,3 @@ def test_a_training_that_ends_before_it_begins():
     run(CountingTrainer(), [Stop(), StartProcOrThread(thread)])
 
     assert not thread.is_alive()
-
-
-def test_every_process_has_it():
-    """StartProcOrThread is not chief-only."""
-    assert StartProcOrThread([]).chief_only is False
-
-
-def test_something_else():
-    """An object that is neither a process nor a thread raises TypeError."""
-    with pytest.raises(
-        TypeError,
-        match="StartProcOrThread: startable has the wrong type .expected a Process or a Thread, got int",
-    ):
-        StartProcOrThread([3])

@@ -163,18 +163,6 @@ def test_twice_is_refused():
         run(CountingTrainer(), [ema, SwapEMAWeights(SwapEMAWeights(Watch(), ema), ema)])
 
 
-def test_wrong_arguments():
-    """Each wrong argument raises an error that names what is expected."""
-    with pytest.raises(ValueError, match=r"decay is out of range .*got 1\)"):
-        EMAWeights(1)
-    with pytest.raises(
-        TypeError, match="SwapEMAWeights: ema has the wrong type .expected EMAWeights, got float"
-    ):
-        SwapEMAWeights(Callback(), 0.9)
-    with pytest.raises(TypeError, match="Write PeriodicTrigger.SwapEMAWeights.callback, ema., ...."):
-        SwapEMAWeights(PeriodicTrigger(Callback(), every_k_steps=1), EMAWeights())
-
-
 def test_nothing_to_average():
     """A graph without trainable floating-point variables raises ValueError."""
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 import re
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-import tensorpack_lite
 from tensorpack_lite.cli import pipelines
 from tensorpack_lite.cli.main import main
 from tensorpack_lite.diagnostics.data_check import examine
@@ -201,26 +197,6 @@ class TestErrors:
         """A wrong target gives exit code 2 and a sentence."""
         assert 2 == check(target)
         assert text in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_it_does_without_tensorflow(tmp_path):
-    """`data-check` does not import TensorFlow."""
-    (tmp_path / "mine.py").write_text(
-        "from tensorpack_lite.dataflow import DataFromList\ndef make(): return DataFromList([[k] for k in range(20)])\n"
-    )
-    code = "import sys; sys.modules['tensorflow'] = None; from tensorpack_lite.cli.main import main; sys.exit(main())"
-    environment = dict(os.environ, PYTHONPATH=str(Path(tensorpack_lite.__file__).parents[1]))
-    done = subprocess.run(
-        [sys.executable, "-c", code, "data-check", "mine:make", *FAST],
-        cwd=str(tmp_path),
-        env=environment,
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-    assert 0 == done.returncode, done.stderr.decode()
-    assert "len() says 20" in done.stdout.decode()
 
 
 @pytest.mark.parametrize(

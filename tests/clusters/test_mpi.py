@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from fakes.engines import SCRIPT, assert_equal_trainings, require, run
-from fakes.launching import TESTS
+from fakes.launching import CASES
 
 OPEN_MPI = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"]
 MPICH = ["mpiexec.mpich"]
@@ -47,8 +47,7 @@ def test_mpich_without_an_address(tmp_path):
 def test_the_code_of_a_rank_that_follows(tmp_path):
     """If one rank fails, `mpirun` shows its exit code, and the other rank names it and ends with 128."""
     require("mpirun.openmpi")
-    script = TESTS / "fakes" / "resumed_ranks.py"
     codes = 'python="$0"; "$python" -W ignore "$@"; code=$?; echo "code $code"; exit $code'
-    ended = run([*OPEN_MPI, "-np", 2, "sh", "-c", codes, sys.executable, script, tmp_path, 5])
+    ended = run([*OPEN_MPI, "-np", 2, "sh", "-c", codes, sys.executable, CASES, "resumed", tmp_path, 5])
     assert 0 != ended.returncode
     assert "RuntimeError: planted" in ended.stdout

@@ -6,6 +6,7 @@ laws of callbacks.
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -15,9 +16,17 @@ from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks import monitor
 from tensorpack_lite.callbacks.monitor.base import MonitorBase
+from tensorpack_lite.callbacks.monitor.comet import CometMLMonitor
+from tensorpack_lite.callbacks.monitor.csv_file import CSVWriter
+from tensorpack_lite.callbacks.monitor.event_file import TFEventWriter
+from tensorpack_lite.callbacks.monitor.json_file import JSONWriter
+from tensorpack_lite.callbacks.monitor.mlflow_run import MLflowMonitor
+from tensorpack_lite.callbacks.monitor.wandb_run import WandbMonitor
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.tfutils.summary import create_scalar_summary
+from tensorpack_lite.utils import logger
 
 pytestmark = pytest.mark.law
 
@@ -121,3 +130,28 @@ def test_a_training_that_fails_at_once(row, log_dir):
 def _monitors(made) -> list:
     """Return the monitors to train with; for a `Monitors`, its members."""
     return [made] if isinstance(made, MonitorBase) else list(made._monitors)
+
+
+@pytest.mark.parametrize("kind", [JSONWriter, CSVWriter, TFEventWriter])
+def test_without_a_directory(kind, log_lines):
+    """Without a directory of the logger, one warning is logged, nothing is written, and training works."""
+    monitor = kind()
+    put = CallbackFactory(trigger=lambda self: self.trainer.monitors.put_scalar("n", self.epoch_num))
+    assert 4 == run(CountingTrainer(), [put], [monitor]).global_step
+    assert logger.get_logger_dir() is None
+    assert 1 == len([line for line in log_lines if line.startswith(f"{kind.__name__}: no logger directory")])
+
+
+@pytest.mark.parametrize(
+    ("kind", "package", "told"),
+    [
+        (CometMLMonitor, "comet_ml", "pip install comet_ml"),
+        (MLflowMonitor, "mlflow", r'pip install "tensorpack_lite\[mlflow\]"'),
+        (WandbMonitor, "wandb", r'pip install "tensorpack_lite\[wandb\]"'),
+    ],
+)
+def test_without_the_package(kind, package, told, monkeypatch):
+    """Without its package, the ImportError shows the command that installs it."""
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=f"{kind.__name__}: needs .*, which is not installed. Run: {told}"):
+        kind()

@@ -240,46 +240,18 @@ class Batches(Callback):
 
 
 class At(Callback):
-    """Ends the process at a moment of a step."""
+    """Ends the process once, at a moment of a step, if `at` begins with its name."""
 
     def __init__(self, name, at):
         self.name, self.at = name, at
+        if at and at[0] == name:
+            setattr(self, f"_{at[1]}", self._end)
 
-    def _end_at(self, moment):
-        if not self.at or self.at[:2] != [self.name, moment]:
-            return
-        step = (self.epoch_num - 1) * STEPS + self.local_step + 1
-        if self.at[2] in (None, step):
-            how, self.at = self.at[3], None
+    def _end(self, *_):
+        _, moment, step, how = self.at
+        if moment == "setup_graph" or step in (None, (self.epoch_num - 1) * STEPS + self.local_step + 1):
+            setattr(self, f"_{moment}", lambda *_: None)
             end(how)
-
-    def _setup_graph(self):
-        if self.at and self.at[:2] == [self.name, "setup_graph"]:
-            end(self.at[3])
-
-    def _before_train(self):
-        self._end_at("before_train")
-
-    def _before_epoch(self):
-        self._end_at("before_epoch")
-
-    def _before_run(self, ctx):
-        self._end_at("before_run")
-
-    def _after_run(self, ctx, values):
-        self._end_at("after_run")
-
-    def _trigger_step(self):
-        self._end_at("trigger_step")
-
-    def _after_epoch(self):
-        self._end_at("after_epoch")
-
-    def _trigger(self):
-        self._end_at("trigger")
-
-    def _after_train(self):
-        self._end_at("after_train")
 
     def __str__(self):
         return f"At-{self.name}"

@@ -18,6 +18,7 @@ import numpy as np
 
 from tensorpack_lite import (
     Callback,
+    FeedInput,
     InferenceRunner,
     ModelDesc,
     QueueInput,
@@ -263,59 +264,69 @@ def files():
     return DataFromList(FILES, shuffle=False)
 
 
-def make(case):
-    """Return (data, callbacks, whether the graph blocks)."""
-    callbacks = {
-        "lock": WaitsForLock,
-        "deadlock": Deadlock,
-        "before_run": SleepsInRun,
-        "native": HoldsInterpreter,
-        "parts": Moves,
-        "stopped": StopsTraining,
-        "debugger": Debugged,
-        "computing": Computes,
-    }
-    if case in callbacks:
-        return QueueInput(numbers()), [callbacks[case]()], False
-    if case == "map":
-        return QueueInput(MultiProcessMapData(files(), 2, read_and_crop, buffer_size=8)), [], False
-    if case == "sigstop":
-        return QueueInput(MultiProcessMapData(files(), 2, stop_yourself, buffer_size=8)), [], False
-    if case == "fork_lock":
-        LOCK.acquire()
-        return QueueInput(MultiProcessMapData(files(), 2, take_lock, buffer_size=8)), [], False
-    if case == "runner_lock":
-        LOCK.acquire()
-        return QueueInput(MultiProcessRunner(TakesLockAtStart(), 8, 1)), [], False
-    if case == "describe":
-        data = DataFromList([[np.frombuffer(path.encode(), np.uint8)] for path, _ in FILES], shuffle=False)
-        return QueueInput(MultiProcessMapData(data, 2, find_file, buffer_size=8)), [], False
-    if case == "shared_memory":
-        fill_shared_memory()
-        return QueueInput(MultiProcessMapData(files(), 2, wait_for_room, buffer_size=8)), [], False
-    if case == "disk":
-        return QueueInput(MultiProcessMapData(files(), 1, wait_for_disk, buffer_size=8)), [], False
-    if case == "short_validation":
-        source = QueueInput(Short([[np.float32(1)]] * 5))
-        return (
-            QueueInput(RepeatedData(numbers(), -1)),
-            [InferenceRunner(source, [ScalarStats("cost")])],
-            False,
-        )
-    if case == "runner":
-        return QueueInput(MultiProcessRunner(MapData(files(), read_and_crop), 8, 1)), [], False
-    if case == "threads":
-        return QueueInput(MultiThreadMapData(files(), 2, read_and_crop, buffer_size=8)), [], False
-    if case == "reader":
-        return QueueInput(SlowReader()), [], False
-    if case == "feed":
-        return MapData(files(), read_and_crop), [], False
-    if case == "graph":
-        return QueueInput(RepeatedData(numbers(), -1)), [], True
-    if case == "validation":
-        runner = InferenceRunner(QueueInput(MapData(files(), read_and_crop)), [ScalarStats("cost")])
-        return QueueInput(RepeatedData(DataFromList([[np.float32(1)]]), -1)), [runner], False
-    raise ValueError(case)
+def queue(stage, *args, **kwargs):
+    """Return a QueueInput over a stage that reads the files."""
+    return QueueInput(stage(files(), *args, **kwargs))
+
+
+def two_workers(function):
+    return queue(MultiProcessMapData, 2, function, buffer_size=8)
+
+
+def while_locked(make_data):
+    LOCK.acquire()  # by the main process, before it forks
+    return make_data()
+
+
+def without_strings():
+    paths = [[np.frombuffer(path.encode(), np.uint8)] for path, _ in FILES]
+    return QueueInput(MultiProcessMapData(DataFromList(paths, shuffle=False), 2, find_file, buffer_size=8))
+
+
+def with_full_memory():
+    fill_shared_memory()
+    return two_workers(wait_for_room)
+
+
+def endless():
+    return QueueInput(RepeatedData(numbers(), -1))
+
+
+def validated(source):
+    return [InferenceRunner(source, [ScalarStats("cost")])]
+
+
+# case -> a function that makes the data
+DATA = {
+    "map": lambda: two_workers(read_and_crop),
+    "sigstop": lambda: two_workers(stop_yourself),
+    "fork_lock": lambda: while_locked(lambda: two_workers(take_lock)),
+    "runner_lock": lambda: while_locked(lambda: QueueInput(MultiProcessRunner(TakesLockAtStart(), 8, 1))),
+    "describe": without_strings,
+    "shared_memory": with_full_memory,
+    "disk": lambda: queue(MultiProcessMapData, 1, wait_for_disk, buffer_size=8),
+    "runner": lambda: QueueInput(MultiProcessRunner(MapData(files(), read_and_crop), 8, 1)),
+    "threads": lambda: queue(MultiThreadMapData, 2, read_and_crop, buffer_size=8),
+    "reader": lambda: QueueInput(SlowReader()),
+    "feed": lambda: FeedInput(MapData(files(), read_and_crop)),
+    "graph": endless,
+    "validation": endless,
+    "short_validation": endless,
+}
+# case -> a function that makes the callbacks
+CALLBACKS = {
+    "lock": lambda: [WaitsForLock()],
+    "deadlock": lambda: [Deadlock()],
+    "before_run": lambda: [SleepsInRun()],
+    "native": lambda: [HoldsInterpreter()],
+    "parts": lambda: [Moves()],
+    "stopped": lambda: [StopsTraining()],
+    "debugger": lambda: [Debugged()],
+    "computing": lambda: [Computes()],
+    "validation": lambda: validated(queue(MapData, read_and_crop)),
+    "short_validation": lambda: validated(QueueInput(Short([[np.float32(1)]] * 5))),
+}
+SHORT = ("parts", "stopped", "debugger", "computing", "validation", "short_validation")
 
 
 def train(case, log_dir, on_hang):
@@ -323,16 +334,11 @@ def train(case, log_dir, on_hang):
     os.environ["DIRECTORY"] = log_dir
     detector._POLL_SECONDS = 0.25
     detector._STEP_SECONDS = detector._FIRST_SECONDS = float(os.environ.get("LIMIT", "2"))
-    data, callbacks, blocks = make(case)
-    is_flow = isinstance(data, DataFlow)
     config = TrainConfig(
-        dataflow=data if is_flow else None,
-        data=None if is_flow else data,
-        model=Model(blocks),
-        callbacks=callbacks,
-        steps_per_epoch=40
-        if case in ("parts", "stopped", "debugger", "computing", "validation", "short_validation")
-        else 100,
+        data=DATA.get(case, lambda: QueueInput(numbers()))(),
+        model=Model(blocks=case == "graph"),
+        callbacks=CALLBACKS.get(case, list)(),
+        steps_per_epoch=40 if case in SHORT else 100,
         max_epoch=1,
         on_hang=on_hang,
     )

@@ -13,6 +13,7 @@ import psutil
 
 TESTS = Path(__file__).resolve().parents[1]
 SCRIPT = str(TESTS / "fakes" / "rank_script.py")
+CASES = str(TESTS / "fakes" / "ranks_script.py")
 
 
 class Ended(NamedTuple):
@@ -35,15 +36,21 @@ def environment(**more):
     return {**quiet, "PYTHONPATH": os.pathsep.join(paths), "TF_CPP_MIN_LOG_LEVEL": "3", **more}
 
 
-def start(*args, **more):
-    """Start Python with these arguments and return the process."""
+def start_command(command, stderr=subprocess.PIPE, cwd=None, **more):
+    """Start a command, with more variables in its environment, and return the process."""
     return subprocess.Popen(
-        [sys.executable, "-W", "ignore", *map(str, args)],
+        list(map(str, command)),
         env=environment(**more),
+        cwd=cwd and str(cwd),
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=stderr,
         universal_newlines=True,
     )
+
+
+def start(*args, **more):
+    """Start Python with these arguments and return the process."""
+    return start_command([sys.executable, "-W", "ignore", *args], **more)
 
 
 def wait(process, timeout=120.0):

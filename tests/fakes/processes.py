@@ -10,8 +10,9 @@ from pathlib import Path
 
 import tensorpack_lite.utils
 
-__all__ = ["python_environment", "python_starter"]
+__all__ = ["RUN", "python_environment", "python_starter", "run_program"]
 
+RUN = ("-m", "tensorpack_lite", "run")
 _ROOT = Path(tensorpack_lite.utils.__file__).parents[2]
 
 
@@ -19,6 +20,20 @@ def python_environment(**variables: str) -> dict:
     """Return the environment of a process that imports the library and `fakes`."""
     path = os.pathsep.join([str(_ROOT), str(Path(__file__).parents[1])])
     return {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": path, **variables}
+
+
+def run_program(directory, program: str, *command: str, **variables: str) -> tuple[int, str]:
+    """Run `python *command program` in a directory. Return its exit code and output."""
+    ended = subprocess.run(
+        [sys.executable, *command, program],
+        cwd=str(directory),
+        env=python_environment(**variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
+    return ended.returncode, ended.stdout
 
 
 @contextmanager

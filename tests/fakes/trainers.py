@@ -6,6 +6,7 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.tfutils.tower.context import TrainTowerContext
 from tensorpack_lite.tfutils.tower.func import TowerFunc
 from tensorpack_lite.train.base import Trainer
+from tensorpack_lite.train.config import AutoResumeTrainConfig
 from tensorpack_lite.train.tower import TowerTrainer
 
 
@@ -20,6 +21,21 @@ def run(trainer, callbacks=(), monitors=(), steps=2, epochs=2, starting_epoch=1,
         max_epoch=epochs,
         session_init=session_init,
     )
+    return trainer
+
+
+class Killed(BaseException):
+    """Raised to end a training at once, as if its process had been killed."""
+
+
+def run_resumed(trainer, callbacks, monitors, steps, epochs, **kwargs):
+    """Train from the last checkpoint, as `AutoResumeTrainConfig` finds it. Return the trainer, with `is_killed` set."""
+    config = AutoResumeTrainConfig(steps_per_epoch=steps, max_epoch=epochs, **kwargs)
+    trainer.is_killed = False
+    try:
+        run(trainer, callbacks, monitors, steps, epochs, config.starting_epoch, config.session_init)
+    except Killed:
+        trainer.is_killed = True
     return trainer
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from unittest import mock
-
 import numpy as np
 import pytest
 from fakes.fake_horovod import FakeHorovod
 
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.graph_builder.horovod import allreduce_horovod_grads, broadcast_horovod_variables
-from tensorpack_lite.utils import logger
 
 
 def grads():
@@ -77,11 +74,10 @@ class TestVariables:
         assert [("broadcast", "variable.w", "uint8")] == hvd.calls
         assert [3, 5] == sess.run(tf.cast(var, tf.int64)).tolist()
 
-    def test_strings(self):
+    def test_strings(self, log_lines):
         """Variables that do not hold numbers are not changed, with a warning."""
         var = tf.get_variable("names", initializer=tf.constant(["a"]), use_resource=True)
         hvd = FakeHorovod(2)
-        with mock.patch.object(logger, "warning") as log:
-            broadcast_horovod_variables([var], hvd)
-        assert "do not hold numbers and are not broadcast: names" in log.call_args[0][0]
+        broadcast_horovod_variables([var], hvd)
+        assert any("do not hold numbers and are not broadcast: names" in line for line in log_lines)
         assert [] == hvd.calls

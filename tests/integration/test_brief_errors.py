@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from fakes.processes import python_environment
+from fakes.processes import RUN, run_program
 from fakes.programs import program_runner
 
 pytestmark = [pytest.mark.slow]
@@ -99,31 +97,15 @@ def test_python(tmp_path, runner, kind):
 def test_run(tmp_path, kind):
     """The same holds under `tensorpack-lite run`."""
     prepare(tmp_path, kind)
-    ended = subprocess.run(
-        [sys.executable, "-m", "tensorpack_lite", "run", "train.py"],
-        cwd=str(tmp_path),
-        env=python_environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-    )
-    assert 1 == ended.returncode, ended.stdout
-    check(ended.stdout, kind)
+    code, output = run_program(tmp_path, "train.py", *RUN)
+    assert 1 == code, output
+    check(output, kind)
 
 
 def test_all_frames(tmp_path):
     """With TENSORPACK_LITE_FULL_TRACEBACK, the frames of the library are shown as well, and each error."""
     prepare(tmp_path, "MapData")
-    ended = subprocess.run(
-        [sys.executable, "train.py"],
-        cwd=str(tmp_path),
-        env=python_environment(TENSORPACK_LITE_FULL_TRACEBACK="1"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-    )
-    assert "in main_loop" in ended.stdout
-    assert "The above exception was the direct cause" in ended.stdout
-    assert "frames of tensorpack_lite" not in ended.stdout
+    _, output = run_program(tmp_path, "train.py", TENSORPACK_LITE_FULL_TRACEBACK="1")
+    assert "in main_loop" in output
+    assert "The above exception was the direct cause" in output
+    assert "frames of tensorpack_lite" not in output

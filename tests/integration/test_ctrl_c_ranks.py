@@ -8,11 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from fakes.launching import TESTS, environment
+from fakes.launching import CASES, start_command
 
 pytestmark = [pytest.mark.slow, pytest.mark.any_tensorflow]
-
-SCRIPT = str(TESTS / "fakes" / "ctrl_c_ranks.py")
 
 
 @pytest.fixture
@@ -21,14 +19,19 @@ def press(tmp_path):
     started = []
 
     def press(*arguments):
-        process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "tensorpack_lite.launch", "-n", "2", SCRIPT, *arguments],
-            env=environment(),
-            cwd=str(tmp_path),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            universal_newlines=True,
-        )
+        command = [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-m",
+            "tensorpack_lite.launch",
+            "-n",
+            2,
+            CASES,
+            "ctrl_c",
+            *arguments,
+        ]
+        process = start_command(command, stderr=subprocess.STDOUT, cwd=tmp_path)
         started.append(process)
         lines = []
         for line in process.stdout:

@@ -1,4 +1,4 @@
-"""Two ranks of which one hangs: the chief's log shows where each rank is. `fakes/hanging_ranks.py` has the training runs."""
+"""Two ranks of which one hangs: the chief's log shows where each rank is. `fakes/ranks_script.py` has the training runs."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ import sys
 import time
 
 import pytest
-from fakes import hanging_ranks
-from fakes.launching import launch, start, wait
+from fakes.launching import CASES, launch, start, wait
 from fakes.processes import python_environment
 
 from tensorpack_lite.utils.notes import read_notes
 
 pytestmark = pytest.mark.slow
 
-SCRIPT = hanging_ranks.__file__
 READ = r"read_and_crop, on its datapoint 38 \('/data/037.jpg'\), at hanging_script.py:\d+ read_and_crop: time.sleep"
 WORKER = r"worker 0 \(pid \d+\) has worked for [\d.]+ s( \(usually [\d.]+ ms\))?, in " + READ
 
@@ -28,7 +26,7 @@ def log_of_chief(directory):
 
 def hang(directory, case, time_limit="6", watch_limit="1000", on_hang="report"):
     """Train until the ranks end; return the exit code, the chief's log and the output of both."""
-    ended = launch(2, SCRIPT, directory, case, time_limit, watch_limit, on_hang)
+    ended = launch(2, CASES, "hanging", directory, case, time_limit, watch_limit, on_hang)
     return ended.code, log_of_chief(directory), ended.out + ended.err
 
 
@@ -84,7 +82,9 @@ def test_watch_with_ranks(tmp_path):
 @pytest.mark.any_tensorflow
 def test_where_shows_all_ranks(tmp_path):
     """`tensorpack-lite where` with the chief's directory prints a paragraph for each rank."""
-    process = start("-m", "tensorpack_lite.launch", "-n", 2, SCRIPT, tmp_path, "map", 100, 1000, "report")
+    process = start(
+        "-m", "tensorpack_lite.launch", "-n", 2, CASES, "hanging", tmp_path, "map", 100, 1000, "report"
+    )
     try:
         text = ""
         code = "import sys; from tensorpack_lite.cli.main import main; sys.exit(main())"

@@ -14,7 +14,6 @@ from tensorpack_lite.dataflow.mapping import MapData
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import BatchQueueInput, QueueInput
 from tensorpack_lite.input_source.tfdata import TFDatasetInput
-from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.state import StopTraining
 from tensorpack_lite.train.config import TrainConfig
 from tensorpack_lite.train.interface import launch_train_with_config
@@ -109,6 +108,7 @@ def test_fault_in_training_data(input_name, fault_name):
     with pytest.raises(error, match=text):
         train(make(Faulty(fault, good)), trainer=trainer)
     assert trainer.global_step <= GOOD_STEPS
+    assert trainer.global_step == GOOD_STEPS or not isinstance(fault, Exception)
     assert trainer.hooked_sess.should_stop()
 
 
@@ -124,16 +124,6 @@ def test_stage_is_named(input_name):
         causes.append(error)
         error = error.__cause__
     assert planted in causes
-
-
-@pytest.mark.parametrize("input_name", INPUTS)
-def test_good_data_is_used_first(input_name):
-    """All datapoints before the fault are used."""
-    make, good = INPUTS[input_name]
-    trainer = SimpleTrainer()
-    with pytest.raises(ZeroDivisionError):
-        train(make(Faulty(ZeroDivisionError("planted"), good)), trainer=trainer)
-    assert GOOD_STEPS == trainer.global_step
 
 
 UNUSUAL = [
@@ -226,28 +216,3 @@ def test_fault_in_the_model():
         train(FeedInput(threes()), model=Broken())
     with tf.Graph().as_default():
         assert 20 == train(FeedInput(threes())).global_step
-
-
-def test_fault_of_tensorflow():
-    """An error of TensorFlow names the operation."""
-
-    class NotANumber(Mean):
-        def build_graph(self, x):
-            w = tf.get_variable("w", initializer=float("nan"))
-            return tf.reduce_mean((tf.debugging.check_numerics(w, "planted", name="checked") - x) ** 2)
-
-    with pytest.raises(tf.errors.InvalidArgumentError, match="planted") as raised:
-        train(FeedInput(threes()), model=NotANumber())
-    assert "checked" == raised.value.op.name
-
-
-@pytest.mark.slow
-def test_fault_in_a_hook():
-    """An exception in a callback's before_run is raised."""
-
-    class Fails(Callback):
-        def _before_run(self, ctx):
-            raise ZeroDivisionError("planted")
-
-    with pytest.raises(ZeroDivisionError, match="planted"):
-        train(QueueInput(threes()), [Fails()])

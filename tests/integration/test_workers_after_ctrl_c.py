@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
-from fakes.processes import python_environment
+from fakes.processes import RUN, run_program
 from fakes.programs import program_runner
 
 pytestmark = [pytest.mark.slow]
@@ -48,20 +46,6 @@ def processes_of(directory):
     return found
 
 
-def run_old(directory):
-    """Run the script under `tensorpack-lite run`. Return its exit code and output."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "tensorpack_lite", "run", "script.py"],
-        cwd=str(directory),
-        env=python_environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-    )
-    return ended.returncode, ended.stdout
-
-
 @pytest.fixture
 def press(runner, tmp_path):
     """Run the script until Ctrl-C has ended it. Return its output and how many workers are there two seconds later."""
@@ -71,7 +55,7 @@ def press(runner, tmp_path):
         defaults = {"stage": "MultiProcessRunnerZMQ", "method": "fork", "group": True, "busy": False}
         (tmp_path / "options.json").write_text(json.dumps({**defaults, **options}))
         if is_old:
-            status, output = run_old(tmp_path)
+            status, output = run_program(tmp_path, "script.py", *RUN)
         else:
             status, output = runner.run_to_any_end(tmp_path, str(tmp_path / "script.py"))
         end = time.monotonic() + PATIENCE

@@ -163,10 +163,6 @@ class TestProxyCallback:
         ProxyCallback(inner).setup_graph(FakeTrainer())
         assert "Inner" == inner.scope
 
-    def test_chief_only_is_copied(self):
-        """`chief_only` is copied from the inner callback."""
-        assert not ProxyCallback(Callback().set_chief_only(False)).chief_only
-
     def test_works_alone(self):
         """`works_alone` follows the inner callback."""
         inner = Callback()
@@ -184,11 +180,6 @@ class TestProxyCallback:
         inner, error = Callback(), ValueError("x")
         inner.background_error = lambda: error
         assert error is ProxyCallback(inner).background_error()
-
-    def test_not_a_callback(self):
-        """Wrapping anything else raises TypeError."""
-        with pytest.raises(TypeError, match="ProxyCallback: .* a Callback, got int"):
-            ProxyCallback(3)
 
 
 class TestCallbackFactory:

@@ -1,4 +1,4 @@
-"""loop/signals/end_signals.py: the handlers of SIGTERM and SIGUSR1. Training runs are in tests/integration/test_preempted.py."""
+"""loop/signals/end_signals.py: the handlers of SIGTERM and SIGUSR1. Training runs are in tests/integration/test_signals.py."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.hooks import CallbackToHook, HookToCallback
@@ -56,17 +54,6 @@ def test_hook_to_callback(sess):
     ]
     assert expected == hook.calls
     assert "" == hook.scope
-
-
-def test_hook_to_callback_is_for_every_process():
-    """HookToCallback is not `chief_only`."""
-    assert not HookToCallback(Hook()).chief_only
-
-
-def test_not_a_hook():
-    """Another object raises TypeError."""
-    with pytest.raises(TypeError, match="a tf.train.SessionRunHook, got Callback"):
-        HookToCallback(Callback())
 
 
 def test_callback_to_hook(sess):

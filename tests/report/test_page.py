@@ -314,7 +314,7 @@ class TestSize:
         monkeypatch.setattr(module, "MAX_BYTES", 100)
         page = page_of(write_training(tmp_path, images=[("digit", 10, gray(1))]))
         assert [] == page.all("img")
-        assert "1 more left out" in page.text
+        assert "1 more omitted" in page.text
 
 
 def test_write(tmp_path):

@@ -42,11 +42,6 @@ class TestAlone:
         assert (0, 1, True, 1) == (trainer.rank, trainer.size, trainer.is_chief, trainer.ranks.size)
         assert [2.25] == seen
 
-    def test_another_compression(self):
-        """Another compression is a ValueError."""
-        with pytest.raises(ValueError, match="unknown compression .expected None or 'fp16', got 'fp8'"):
-            CollectiveTrainer(compression="fp8")
-
 
 @pytest.mark.slow
 class TestRanks(RanksThatTrain):

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
 import sys
 import threading
 
 import pytest
 from fakes import machine
-from fakes.launching import SCRIPT, TESTS, environment, launch, start, wait
+from fakes.launching import CASES, SCRIPT, launch, start, start_command, wait
 from fakes.rank_cases import weights
 from fakes.strangers import SECRET, Attack
 
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.ranks.cluster import Cluster, free_ports
 from tensorpack_lite.train import collective
-
-SERVING = str(TESTS / "fakes" / "serving_script.py")
 
 
 @pytest.fixture(scope="module")
@@ -33,15 +30,8 @@ def namespaces():
 class TestOtherMachines:
     def reached(self, *options):
         """Connect from another machine to the servers of two ranks, and return the results."""
-        command = machine.command(4, "-m", "tensorpack_lite.launch", "-n", 2, *options, SERVING)
-        process = subprocess.Popen(
-            command,
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            universal_newlines=True,
-        )
-        ended = wait(process)
+        command = machine.command(4, "-m", "tensorpack_lite.launch", "-n", 2, *options, CASES, "serving")
+        ended = wait(start_command(command))
         found = dict(line.split() for line in ended.out.splitlines())
         assert 4 == len(found), ended.out + ended.err
         return found
@@ -88,15 +78,8 @@ class TestIsolate:
     def test_where_it_is_forbidden(self, namespaces, tmp_path):
         """Where namespaces are forbidden, the launcher ends with code 2 and an error before it starts a rank."""
         forbid = "echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set -sys_admin --inh-caps -sys_admin "
-        run = f"'{sys.executable}' -W ignore -m tensorpack_lite.launch -n 2 --isolate '{SERVING}'"
-        process = subprocess.Popen(
-            ["unshare", "--map-root-user", "sh", "-c", forbid + run],
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            universal_newlines=True,
-        )
-        ended = wait(process)
+        run = f"'{sys.executable}' -W ignore -m tensorpack_lite.launch -n 2 --isolate '{CASES}' serving"
+        ended = wait(start_command(["unshare", "--map-root-user", "sh", "-c", forbid + run]))
         assert 2 == ended.code
         assert "--isolate: this kernel or container does not allow a private network" in ended.err
         assert "" == ended.out

@@ -12,11 +12,10 @@ from fakes.old_scripts import complete_for_old_scripts
 
 from tensorpack_lite.callbacks.saver import ModelSaver
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.loop import state
 from tensorpack_lite.tfutils.sesscreate import NewSessionCreator
-from tensorpack_lite.tfutils.sessinit import DictRestore, JustCurrentSession, SaverRestore
+from tensorpack_lite.tfutils.sessinit import DictRestore, JustCurrentSession
 from tensorpack_lite.train import DEFAULT_CALLBACKS, DEFAULT_MONITORS, config
 from tensorpack_lite.train.config import AutoResumeTrainConfig, TrainConfig
 from tensorpack_lite.train.interface import launch_train_with_config
@@ -41,13 +40,6 @@ class TestTrainConfig:
         config = TrainConfig(steps_per_epoch=10.0, starting_epoch=2.0, max_epoch=3.0)
         assert (10, 2, 3) == (config.steps_per_epoch, config.starting_epoch, config.max_epoch)
 
-    def test_no_steps(self):
-        """steps_per_epoch=0 raises an error, which explains how to call only callbacks."""
-        with pytest.raises(
-            ValueError, match=r"^TrainConfig: steps_per_epoch is 0, so nothing .* main_loop\(0"
-        ):
-            TrainConfig(dataflow=threes(7), steps_per_epoch=0)
-
     def test_no_steps_in_an_old_script(self, monkeypatch):
         """Under `tensorpack-lite run`, steps_per_epoch=0 means no steps, as in tensorpack, not the default."""
         complete_for_old_scripts(monkeypatch, state)
@@ -57,48 +49,6 @@ class TestTrainConfig:
     def test_anything_smart_init_takes(self):
         """session_init may be any argument of SmartInit."""
         assert isinstance(TrainConfig(steps_per_epoch=1, session_init={}).session_init, JustCurrentSession)
-
-    def test_data_without_length(self):
-        """Data without a length requires steps_per_epoch."""
-        with pytest.raises(
-            ValueError, match=r"DataFromGenerator has no length. Pass TrainConfig\(steps_per_epoch=...\)"
-        ):
-            TrainConfig(dataflow=DataFromGenerator(lambda: iter([[1]])))
-
-    def test_no_data(self):
-        """Without data and steps_per_epoch, ValueError is raised."""
-        with pytest.raises(ValueError, match="there is no data to count"):
-            TrainConfig(model=Mean())
-
-    def test_both_inputs(self):
-        """Passing both dataflow and data raises ValueError."""
-        with pytest.raises(ValueError, match="expected either dataflow or data, got both"):
-            TrainConfig(dataflow=threes(), data=FeedInput(threes()))
-
-    def test_both_sessions(self):
-        """Passing both session_creator and session_config raises ValueError."""
-        with pytest.raises(ValueError, match="expected either session_creator or session_config, got both"):
-            TrainConfig(
-                session_creator=NewSessionCreator(), session_config=tf.ConfigProto(), steps_per_epoch=1
-            )
-
-    @pytest.mark.parametrize(
-        ("name", "wanted"),
-        [
-            ("dataflow", "DataFlow"),
-            ("data", "InputSource"),
-            ("model", "ModelDescBase"),
-            ("callbacks", "list"),
-            ("extra_callbacks", "list"),
-            ("monitors", "list"),
-        ],
-    )
-    def test_another_kind(self, name, wanted):
-        """An argument of the wrong type raises TypeError, which names the argument."""
-        with pytest.raises(
-            TypeError, match=f"TrainConfig: {name} has the wrong type .expected {wanted}, got int"
-        ):
-            TrainConfig(**{"steps_per_epoch": 1, name: 3})
 
 
 def test_defaults_are_new_each_time():
@@ -143,10 +93,6 @@ class TestAutoResume:
         ]
         assert (kind is AutoResumeTrainConfig) == bool(told)
 
-    def test_empty_dir(self, log_dir):
-        """In an empty directory, training starts from the beginning."""
-        assert 1 == self.config().starting_epoch
-
     @pytest.mark.parametrize("count", ["0", "2"])
     def test_a_restarted_job_without_a_checkpoint(self, log_dir, monkeypatch, log_lines, count):
         """If the launcher says that this is a restart, an empty directory is a warning with its name and that of the machine."""
@@ -156,19 +102,6 @@ class TestAutoResume:
         assert (count == "2") == bool(told)
         assert all(f"{log_dir} on {socket.gethostname()} has no checkpoint" in line for line in told)
         assert all(line.endswith("See docs/several_machines.md.") for line in told)
-
-    @pytest.mark.slow
-    def test_resumes(self, log_dir):
-        """The next training starts after the last epoch, restores the last checkpoint, and continues stats.json."""
-        self.train(self.config())
-        config = self.config(max_epoch=3)
-        assert 3 == config.starting_epoch
-        assert isinstance(config.session_init, SaverRestore)
-        assert config.session_init.path.endswith("model-10")
-        trainer = self.train(config)
-        assert 15 == trainer.global_step
-        with open(os.path.join(log_dir, "stats.json")) as f:
-            assert [1, 2, 3] == [entry["epoch_num"] for entry in json.load(f)]
 
     @pytest.mark.slow
     def test_third_training_from_the_start(self, log_dir):
@@ -198,17 +131,3 @@ class TestAutoResume:
         with open(os.path.join(log_dir, "stats.json")) as f:
             assert [1, 2] == [entry["epoch_num"] for entry in json.load(f)]
         assert 2 == len([name for name in os.listdir(log_dir) if name.startswith("stats.json")])
-
-
-@pytest.mark.parametrize("name", ["steps_per_epoch", "starting_epoch", "max_epoch"])
-def test_a_number_that_is_not_whole(name):
-    """A number of steps or epochs that is not whole raises ValueError with advice."""
-    match = f"TrainConfig: {name} is not whole .expected an integer, got 22.45.. Divide with //"
-    with pytest.raises(ValueError, match=match):
-        TrainConfig(**{"steps_per_epoch": 1, name: 22.45})
-
-
-def test_data_without_a_datapoint():
-    """Empty data is an error if steps_per_epoch depends on it, and names what to look at."""
-    with pytest.raises(ValueError, match="DataFromList has the length 0. Check the paths of the data"):
-        TrainConfig(dataflow=DataFromList([]))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from contextlib import suppress
 
 import numpy as np
 import pytest
-from fakes.trainers import CountingTrainer, run
+from fakes.trainers import CountingTrainer, Killed, run, run_resumed
 
 from tensorpack_lite.callbacks import epoch_end
 from tensorpack_lite.callbacks.epoch_end import _checksum
@@ -23,12 +22,7 @@ from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.tfutils.checkpoint_background import BackgroundSave
 from tensorpack_lite.tfutils.checkpoint_state import END_SUFFIX, read_end
 from tensorpack_lite.tfutils.checkpoint_store import CheckpointStore
-from tensorpack_lite.train.config import AutoResumeTrainConfig
 from tensorpack_lite.utils import logger, packed_state
-
-
-class Killed(BaseException):
-    """Raised to end a training at once, as if its process had been killed."""
 
 
 class Validate(Callback):
@@ -85,19 +79,7 @@ def train(callbacks, epochs=2, steps=3, monitors=(), shape=(), dtype=tf.float32)
     with tf.Graph().as_default():
         for name in ("rate", "other"):
             tf.get_variable(name, shape, dtype, tf.ones_initializer(), use_resource=True, trainable=False)
-        trainer = CountingTrainer()
-        config = AutoResumeTrainConfig(steps_per_epoch=steps, max_epoch=epochs)
-        with suppress(Killed):
-            trainer.train_with_defaults(
-                callbacks=callbacks,
-                monitors=[JSONWriter(), *monitors],
-                extra_callbacks=[],
-                session_init=config.session_init,
-                steps_per_epoch=config.steps_per_epoch,
-                starting_epoch=config.starting_epoch,
-                max_epoch=config.max_epoch,
-            )
-    return trainer
+        return run_resumed(CountingTrainer(), callbacks, [JSONWriter(), *monitors], steps, epochs)
 
 
 def files(suffix=END_SUFFIX):
@@ -122,14 +104,6 @@ class TestAnEndedEpoch:
             assert [(1, 3), (2, 6), (3, 9), (4, 12)] == [
                 (row["epoch_num"], row["global_step"]) for row in json.load(file)
             ]
-
-    @pytest.mark.slow
-    def test_with_the_same_max_epoch(self, log_dir):
-        """A training that has ended calls nothing when it is started again."""
-        calls = []
-        for _ in range(3):
-            train([ModelSaver(), Validate(calls)])
-        assert [1, 2] == epochs_of(calls)
 
     @pytest.mark.slow
     def test_with_other_callbacks(self, log_dir, log_lines):

@@ -10,20 +10,9 @@ from fakes.trainers import run
 
 from tensorpack_lite.callbacks import Callback, ModelSaver
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.diagnostics.gpu.errors import GPUErrors
-from tensorpack_lite.diagnostics.hangs.detector import HangDetection
-from tensorpack_lite.diagnostics.lint.lint import Lint
-from tensorpack_lite.diagnostics.manifest.model_graph import ModelGraph
-from tensorpack_lite.diagnostics.probe.extension import Rehearsal
 from tensorpack_lite.loop.extension import Extension
-from tensorpack_lite.loop.trainer import LoopTrainer
 from tensorpack_lite.train.config import AutoResumeTrainConfig
-from tensorpack_lite.train.defaults import DEFAULT_EXTENSIONS, ExplainsMistakes, ListVariables
-from tensorpack_lite.train.directory_lock import DirectoryLock
-from tensorpack_lite.train.exact.extension import ExactTraining
-from tensorpack_lite.train.exact.total_batch import TotalBatch
 from tensorpack_lite.train.signals.extension import Signals
-from tensorpack_lite.train.trainer import Trainer
 
 MOMENTS = ["before_setup", "after_setup", "after_initialize", "before_epochs"]
 
@@ -177,49 +166,12 @@ def test_state(log_dir):
         assert number == counts.count
 
 
-def test_the_default_extensions():
-    """The order is fixed: exact resume before signals, the lock before files are written, and the command's request before lint."""
-    expected = [
-        ExactTraining,
-        TotalBatch,
-        Signals,
-        DirectoryLock,
-        ModelGraph,
-        Rehearsal,
-        Lint,
-        HangDetection,
-        GPUErrors,
-        ListVariables,
-        ExplainsMistakes,
-    ]
-    assert expected == [type(one) for one in DEFAULT_EXTENSIONS()]
-
-
 def test_no_extensions():
     """A training without any extension ends as usual."""
     trainer = QuadraticTrainer()
     trainer.extensions = []
     run(trainer)
     assert 4 == trainer.global_step
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "lint",
-        "lint_ignore",
-        "on_hang",
-        "longest_waits",
-        "settings",
-        "num_operations",
-        "not_exact",
-        "end_within",
-    ],
-)
-def test_the_loop_does_not_know_its_guests(name):
-    """A trainer, as callbacks see it, has no attribute that serves one extension."""
-    assert not hasattr(Trainer, name)
-    assert name not in LoopTrainer.__annotations__
 
 
 def test_find_extension():

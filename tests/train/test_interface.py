@@ -10,7 +10,6 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import BatchQueueInput, QueueInput
 from tensorpack_lite.models import FullyConnected, l2_regularizer, regularize_cost_from_collection
-from tensorpack_lite.train.base import Trainer
 from tensorpack_lite.train.config import TrainConfig
 from tensorpack_lite.train.interface import apply_default_prefetch, launch_train_with_config
 from tensorpack_lite.train.simple import NoOpTrainer, QueueInputTrainer, SimpleTrainer
@@ -64,22 +63,6 @@ class TestDefaultPrefetch:
 
 
 class TestLaunch:
-    def test_another_trainer(self):
-        """A trainer that is not a SingleCostTrainer raises TypeError."""
-        with pytest.raises(TypeError, match="expected a SingleCostTrainer, got Trainer"):
-            launch_train_with_config(TrainConfig(steps_per_epoch=1), Trainer())
-
-    def test_swapped_arguments(self):
-        """A trainer and a config in the wrong order raise an error that says so."""
-        match = r"The arguments are swapped: write launch_train_with_config\(config, trainer\)"
-        with pytest.raises(TypeError, match=match):
-            launch_train_with_config(SimpleTrainer(), TrainConfig(steps_per_epoch=1))
-
-    def test_another_config(self):
-        """A config that is not a TrainConfig raises TypeError."""
-        with pytest.raises(TypeError, match="expected a TrainConfig, got dict"):
-            launch_train_with_config({}, SimpleTrainer())
-
     def test_a_model_with_the_optimizer_of_another_graph(self):
         """A model whose optimizer has a tensor of an earlier training raises an error that says to create a new model."""
 
@@ -94,16 +77,6 @@ class TestLaunch:
             ValueError, match=r"(?s)same graph.*SimpleTrainer.setup_graph: .*create a new model object"
         ):
             launch_train_with_config(TrainConfig(model=model, dataflow=threes()), SimpleTrainer())
-
-    def test_no_model(self):
-        """A config without a model raises ValueError."""
-        with pytest.raises(ValueError, match="the config has no model"):
-            launch_train_with_config(TrainConfig(dataflow=threes()), SimpleTrainer())
-
-    def test_no_data(self):
-        """A config without data raises ValueError."""
-        with pytest.raises(ValueError, match="the config has no data"):
-            launch_train_with_config(TrainConfig(model=Mean(), steps_per_epoch=1), SimpleTrainer())
 
     def test_unused_regularizers(self, log_lines):
         """A warning names regularization losses that are not part of the cost."""

@@ -9,7 +9,7 @@ import shutil
 
 import numpy as np
 import pytest
-from fakes.trainers import CountingTrainer
+from fakes.trainers import CountingTrainer, Killed, run_resumed
 
 from tensorpack_lite.callbacks.monitor.csv_file import CSVWriter
 from tensorpack_lite.callbacks.monitor.json_file import JSONWriter
@@ -30,10 +30,6 @@ from tensorpack_lite.train.interface import launch_train_with_config
 from tensorpack_lite.train.simple import SimpleTrainer
 from tensorpack_lite.utils import logger
 from tensorpack_lite.utils.random_streams import advance_rng_seed, fix_rng_seed
-
-
-class Killed(BaseException):
-    """Raised to end a training at once, as if its process had been killed."""
 
 
 class Tally(Callback):
@@ -78,28 +74,12 @@ def every_epoch():
 def train(
     saver=every_epoch, kill=lambda note: False, steps=4, epochs=3, more=(), make=CountingTrainer, **kwargs
 ):
-    """Train like a script with a custom trainer. Return the trainer, with `is_killed` set if its loop did not end."""
+    """Train like a script with a custom trainer. Return the trainer."""
     callbacks = [Tally("first", kill), saver(), Tally("last", kill), *more]
     with tf.Graph().as_default():
-        trainer = make()
-        trainer.tallies = [callbacks[0].notes, callbacks[2].notes]
-        config = AutoResumeTrainConfig(steps_per_epoch=steps, max_epoch=epochs, **kwargs)
-        try:
-            trainer.train_with_defaults(
-                callbacks=callbacks,
-                monitors=[JSONWriter(), CSVWriter()],
-                extra_callbacks=[],
-                session_init=config.session_init,
-                steps_per_epoch=config.steps_per_epoch,
-                starting_epoch=config.starting_epoch,
-                max_epoch=config.max_epoch,
-            )
-        except Killed:
-            trainer.is_killed = True
-        else:
-            trainer.is_killed = False
-        trainer.tallies = [callbacks[0].notes, callbacks[2].notes]
-        return trainer
+        trainer = run_resumed(make(), callbacks, [JSONWriter(), CSVWriter()], steps, epochs, **kwargs)
+    trainer.tallies = [callbacks[0].notes, callbacks[2].notes]
+    return trainer
 
 
 class Changed(ModelDesc):

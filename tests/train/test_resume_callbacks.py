@@ -12,11 +12,12 @@ from unittest import mock
 import numpy as np
 import pytest
 from fakes.mlflow import FakeMlflow
-from fakes.trainers import CountingTrainer, ScalingTrainer
+from fakes.trainers import CountingTrainer, Killed, ScalingTrainer, run_resumed
 
 from tensorpack_lite import callbacks as cb
 from tensorpack_lite.callbacks import saver as saver_module
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.batch import BatchData
 from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.train.config import AutoResumeTrainConfig
 from tensorpack_lite.train.exact.what_is_exact import begin_exact_resume
@@ -25,10 +26,6 @@ from tensorpack_lite.utils.random_streams import fix_rng_seed, get_rng
 
 STAT = [5.0, 4.0, 4.5, 6.0, 3.0, 3.5, 3.2, 7.0, 8.0]  # by step, from 1
 NO_POINT = ()
-
-
-class Killed(BaseException):
-    """Raised to end a training at once, as if its process had been killed."""
 
 
 class Kill(cb.Callback):
@@ -91,9 +88,8 @@ def train(
     """Train with a checkpoint after each step and epoch. Return the trainer, and the points at which it could have been killed."""
     points = []
     with tf.Graph().as_default():
-        config = AutoResumeTrainConfig(steps_per_epoch=steps, max_epoch=epochs)
         if exact:
-            begin_exact_resume(config.session_init, exact)
+            begin_exact_resume(AutoResumeTrainConfig.get_sessinit_resume(), exact)
         trainer = make_trainer()
         cases = [make() for make in makes]
         saver = cb.PeriodicTrigger(cb.ModelSaver(max_to_keep=2), every_k_steps=1, every_k_epochs=1)
@@ -109,19 +105,9 @@ def train(
         if is_saver_last:
             listed.remove(saver)
             listed.insert(-2, saver)
-        trainer.is_killed = False
-        try:
-            trainer.train_with_defaults(
-                callbacks=[cb.Callbacks(listed)] if is_grouped else listed,
-                monitors=[cb.JSONWriter(), *(monitor for case in cases for monitor in case.monitors)],
-                extra_callbacks=[],
-                session_init=config.session_init,
-                steps_per_epoch=config.steps_per_epoch,
-                starting_epoch=config.starting_epoch,
-                max_epoch=config.max_epoch,
-            )
-        except Killed:
-            trainer.is_killed = True
+        callbacks = [cb.Callbacks(listed)] if is_grouped else listed
+        monitors = [cb.JSONWriter(), *(monitor for case in cases for monitor in case.monitors)]
+        run_resumed(trainer, callbacks, monitors, steps, epochs)
     return trainer, points
 
 
@@ -264,6 +250,25 @@ def inference():
     return Case([runner], lambda trainer: rounds.rounds)
 
 
+def measures(kind, name):
+    """Validate after each step, over the shuffled samples 0 to 6 in batches of 2. With the weight w, y = x * w and `cost` = mean(y)."""
+
+    def make():
+        samples = DataFromList([[np.float32(i)] for i in range(7)], shuffle=True)
+        infs = [cb.ScalarStats("cost", name), cb.RegressionErrors("y", "x", prefix=name)]
+        runner = kind(BatchData(samples, 2, remainder=True), infs, tower_name=name)
+
+        def look(trainer):
+            step, cost = trainer.monitors.get_history(f"{name}_cost")[-1]
+            mae = trainer.monitors.get_latest(f"{name}_mae")
+            assert (trainer.global_step, 3.0 * (1 + step), 3.0 * step) == (step, cost, mae)
+            return cost
+
+        return Case([cb.PeriodicTrigger(runner, every_k_steps=1)], look)
+
+    return make
+
+
 def stop_early(*args, **kwargs):
     def make():
         stop = cb.EarlyStopping(*args, **kwargs)
@@ -327,7 +332,7 @@ GROUPS = {
     "setters": (SETTERS, {}),
     "setters before the saver": (SETTERS, {"is_saver_last": True}),
     "setters in a group": (SETTERS[:2], {"is_grouped": True}),
-    "EarlyStopping": ([stop_early("stat", patience=3)], {}),
+    "EarlyStopping": ([stop_early("stat", mode="min", patience=3)], {}),
     "EarlyStopping before the saver": (
         [stop_early("at_end", mode="max", patience=1)],
         {"is_saver_last": True},
@@ -336,7 +341,7 @@ GROUPS = {
         [
             keep_best(lambda: cb.MinSaver("stat")),
             keep_best(lambda: cb.MaxSaver("stat")),
-            keep_best(lambda: cb.TopKSaver("stat", k=2)),
+            keep_best(lambda: cb.TopKSaver("stat", k=2, mode="min")),
         ],
         {},
     ),
@@ -364,6 +369,14 @@ GROUPS = {
     ),
     "generators": ([draw], {"exact": True}),
     "inferencers": ([inference], {"make_trainer": ScalingTrainer}),
+    "measures": (
+        [
+            measures(cb.InferenceRunner, "one"),
+            measures(partial(cb.DataParallelInferenceRunner, gpus=3), "towers"),
+            measures(cb.ShardedInferenceRunner, "ranks"),
+        ],
+        {"make_trainer": ScalingTrainer, "exact": True},
+    ),
 }
 
 

@@ -209,12 +209,6 @@ class TestStartedAgain:
         assert wanted == train()
 
     @pytest.mark.slow
-    def test_with_the_same_max_epoch(self, wanted):
-        """A training that has finished runs no step when it is started again."""
-        assert wanted == train() == train()
-        assert "model-20" == latest()
-
-    @pytest.mark.slow
     def test_with_another_steps_per_epoch(self, wanted, log_lines):
         """With another steps_per_epoch, the data continues at the place that the log names."""
         train(At(7, stop))
@@ -237,13 +231,6 @@ class TestStartedAgain:
         with pytest.raises(RuntimeError, match='callbacks differ .* are skipped.*With exact="require"'):
             train(At(0, stop), before=[CallbackFactory()], exact="require")
         assert wanted == train(At(0, stop), exact="require")
-
-    @pytest.mark.slow
-    def test_without_exact(self, wanted):
-        """Without exact, the training is complete, with other data."""
-        train(At(7, stop), exact=False)
-        train(At(0, stop), exact=False)
-        assert "model-20" == latest()
 
 
 class TestPreempted:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import json
 import os
 
 import pytest
-from fakes.trainers import CountingTrainer, ScalingTrainer
+from fakes.trainers import CountingTrainer, Killed, ScalingTrainer, run_resumed
 
 from tensorpack_lite.callbacks.misc import EstimatedTimeLeft
 from tensorpack_lite.callbacks.monitor.base import MonitorBase
@@ -21,11 +20,6 @@ from tensorpack_lite.callbacks.saver import ModelSaver
 from tensorpack_lite.callbacks.trigger import PeriodicTrigger
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Callback
-from tensorpack_lite.train.config import AutoResumeTrainConfig
-
-
-class Killed(BaseException):
-    """Raised to end a training at once, as if its process had been killed."""
 
 
 class Measure(Callback):
@@ -93,18 +87,7 @@ class Titles(MonitorBase):
 
 def train(callbacks, steps=3, epochs=3, make=CountingTrainer, monitors=()):
     with tf.Graph().as_default():
-        trainer = make()
-        config = AutoResumeTrainConfig(steps_per_epoch=steps, max_epoch=epochs)
-        with contextlib.suppress(Killed):
-            trainer.train_with_defaults(
-                callbacks=callbacks,
-                monitors=[JSONWriter(), CSVWriter(), *monitors],
-                extra_callbacks=[],
-                session_init=config.session_init,
-                steps_per_epoch=config.steps_per_epoch,
-                starting_epoch=config.starting_epoch,
-                max_epoch=config.max_epoch,
-            )
+        run_resumed(make(), callbacks, [JSONWriter(), CSVWriter(), *monitors], steps, epochs)
 
 
 def rows(log_dir):
@@ -147,13 +130,6 @@ class TestAtTheEndOfAnEpoch:
         assert [(1, 3, None, 3), (2, 6, None, 6), (2, 8, None, 8), (3, 12, None, 12)] == [
             row for row in rows(log_dir) if row[3] is not None
         ]
-
-    def test_the_warning(self, log_dir, log_lines):
-        """The warning about calls that are skipped does not name monitors, which are called."""
-        train([Measure(), ModelSaver(), KillAt(epoch=2)])
-        train([Measure(), ModelSaver(), EstimatedTimeLeft(), KillAt()])
-        (line,) = [line for line in log_lines if "are skipped" in line]
-        assert line.endswith("are skipped: KillAt.")
 
     def test_monitors_of_the_user(self, log_dir):
         """Monitors of the user write the row of that epoch, too."""

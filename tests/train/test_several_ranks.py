@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from fakes.launching import SCRIPT, TESTS, launch, running_with
-
-SUMS = str(TESTS / "fakes" / "sum_script.py")
+from fakes.launching import CASES, SCRIPT, launch, running_with
 
 pytestmark = pytest.mark.slow
 
@@ -19,7 +17,7 @@ def engine(request):
 
 def trained(size, engine, directory, mode):
     """Train, and return the weight after each epoch on each rank."""
-    ended = launch(size, SUMS, engine, directory, mode)
+    ended = launch(size, CASES, "sums", engine, directory, mode)
     assert 0 == ended.code, ended.out + ended.err
     return [json.loads((directory / f"w-{rank}.json").read_text()) for rank in range(size)]
 
@@ -64,10 +62,9 @@ def test_one_of_three(tmp_path, engine, fault, limit, told):
 @pytest.mark.any_tensorflow
 def test_resume_inside_an_epoch(tmp_path):
     """All ranks resume at the chief's place inside an epoch, with other random streams than at the start."""
-    script = str(TESTS / "fakes" / "resumed_ranks.py")
     seen = []
     for end, code in ((10, 1), (0, 0)):
-        ended = launch(2, script, tmp_path, end)
+        ended = launch(2, CASES, "resumed", tmp_path, end)
         assert code == min(ended.code, 1), ended.out + ended.err
         seen.append([json.loads((tmp_path / f"rank-{rank}.json").read_text()) for rank in range(2)])
     for first, resumed in zip(*seen):

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from fakes.launching import TESTS, launch
-
-SCRIPT = str(TESTS / "fakes" / "sharded_script.py")
+from fakes.launching import CASES, launch
 
 pytestmark = [pytest.mark.slow, pytest.mark.any_tensorflow]
 
 
 def validated(directory, size, *arguments):
     """Train, and return the output and the results of each rank."""
-    ended = launch(size, SCRIPT, directory, *arguments)
+    ended = launch(size, CASES, "sharded", directory, *arguments)
     assert 0 == ended.code, ended.out + ended.err
     return ended, [json.loads((directory / f"rank-{rank}.json").read_text()) for rank in range(size)]
 
@@ -25,7 +23,7 @@ def validated(directory, size, *arguments):
 def test_numbers_are_those_of_the_chief_alone(tmp_path, size, count):
     """The results equal those of the chief alone, to the bit, for any number of datapoints, and all ranks have them."""
     ended, ranks = validated(tmp_path, size, count)
-    for name in ("cost", "wrong"):
+    for name in ("cost", "wrong", "accuracy", "f1", "r2", *["auc"][: count > 1]):
         assert 2 == len(ranks[0][f"one_{name}"])
         assert [ranks[0][f"one_{name}"]] * size == [rank[f"all_{name}"] for rank in ranks]
         assert [[]] * (size - 1) == [rank[f"one_{name}"] for rank in ranks[1:]]
@@ -51,6 +49,6 @@ def test_all_ranks_stop_alike(tmp_path):
 @pytest.mark.proof
 def test_other_data(tmp_path):
     """If a rank has other data, all ranks end with an error that names it."""
-    ended = launch(2, SCRIPT, tmp_path, 4, "other data")
+    ended = launch(2, CASES, "sharded", tmp_path, 4, "other data")
     assert 0 != ended.code
     assert "those of rank 1 differ from those of rank 0" in ended.out + ended.err

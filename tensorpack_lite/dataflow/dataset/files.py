@@ -24,12 +24,8 @@ from ...utils.fs import download, mkdir_p
 from ...utils.unpacking import BoundedReader
 
 _CHUNK_BYTES = 1 << 18
-_ABOUT_NAMES = (
-    errno.EEXIST,
-    errno.EISDIR,
-    errno.ENAMETOOLONG,
-    errno.ENOTDIR,
-)  # errors that the name of a member causes, since the folder is new
+# errors that the name of a member causes, since the folder is new
+_ABOUT_NAMES = (errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR)
 _ADVICE = "Delete it, and it will be downloaded again."
 _COMPRESSIONS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
 

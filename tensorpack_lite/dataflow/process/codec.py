@@ -127,8 +127,8 @@ def _write_stack(arrays: list[np.ndarray], offset: int, memory: np.ndarray) -> N
             memory[offset : offset + len(joined)] = np.frombuffer(joined, np.uint8)
             return
     # concatenating along the first axis gives the same bytes as stacking on a new one
-    rows, *rest = arrays[0].shape
-    stack = _array_at(memory, (offset, arrays[0].dtype, (len(arrays) * rows, *rest)))
+    rows, *axes = arrays[0].shape
+    stack = _array_at(memory, (offset, arrays[0].dtype, (len(arrays) * rows, *axes)))
     np.concatenate(arrays, out=stack)
 
 

@@ -269,8 +269,8 @@ class _Doctor:
         window = min(map(len, seen)) // 4  # the first quarters of two random orders share few datapoints
         if window < _FEW:
             return NOT_CHECKED, f"{4 * window} datapoints are too few to tell."
-        first_half, second_half = set(seen[0][:window]), set(seen[1][:window])
-        common = len(first_half & second_half) / len(first_half)
+        of_first, of_second = set(seen[0][:window]), set(seen[1][:window])
+        common = len(of_first & of_second) / len(of_first)
         if common > _TOO_MUCH_IN_COMMON:
             return BROKEN, (
                 f"the {several} workers of {name} each run all of the data, and {common:.0%} of the first {window} datapoints "

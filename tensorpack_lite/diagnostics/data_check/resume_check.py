@@ -296,9 +296,8 @@ def _restore(
         seconds = 0.0
         for count in counts:
             passes.append([])
-            for datapoint in itertools.islice(
-                flow, count + is_whole
-            ):  # one more shows a pass that is too long
+            # one more shows a pass that is too long
+            for datapoint in itertools.islice(flow, count + is_whole):
                 seconds = seconds or time.perf_counter() - begin
                 passes[-1].append(_digests(datapoint))
         sender.send(_Restored(passes, seconds))

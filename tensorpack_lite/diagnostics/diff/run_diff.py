@@ -121,16 +121,13 @@ def _compare_curves(a: Run, b: Run) -> Section | None:
     section = Section("statistics")
     common = sorted(set(rows_a) & set(rows_b))
     for index, step in enumerate(common):
-        names = [
-            name for name in rows_a[step] if name in rows_b[step] and rows_a[step][name] != rows_b[step][name]
-        ]
+        row_a, row_b = rows_a[step], rows_b[step]
+        names = [name for name in row_a if name in row_b and row_a[name] != row_b[name]]
         if names:
             section.part_at = step
             since = f", and are equal up to step {common[index - 1]}" if index else ", the first one in both"
             section.differences.append(f"the curves part at step {step}{since}")
-            section.differences += [
-                describe_pair(name, rows_a[step][name], rows_b[step][name]) for name in names
-            ]
+            section.differences += [describe_pair(name, row_a[name], row_b[name]) for name in names]
             section.differences += [line for line in _last_and_best(a, b) if line not in section.differences]
             break
     lonely = sorted(_names_in(rows_a) ^ _names_in(rows_b))
@@ -256,14 +253,11 @@ def _by_name(objects: list[Any] | None) -> dict[str, Any] | None:
     """Return descriptions of objects by the names of their classes; equal names are numbered."""
     if objects is None:
         return None
-    names = [
-        description.get("type", "?") if isinstance(description, dict) else str(description)
-        for description in objects
-    ]
+    names = [item.get("type", "?") if isinstance(item, dict) else str(item) for item in objects]
     numbers = [names[:i].count(name) + 1 for i, name in enumerate(names)]
     return {
-        name if number == 1 else f"{name}#{number}": description
-        for name, number, description in zip(names, numbers, objects)
+        name if number == 1 else f"{name}#{number}": item
+        for name, number, item in zip(names, numbers, objects)
     }
 
 
@@ -285,8 +279,6 @@ def _last_and_best(a: Run, b: Run) -> Iterator[str]:
     statistics_a, statistics_b = (run.manifest.get("statistics") or {} for run in (a, b))
     for name in [name for name in statistics_a if name in statistics_b and not _NOT_COMPARED.search(name)]:
         for which in ("last", "min", "max"):
-            values = [
-                (statistics[name].get(which) or [None])[0] for statistics in (statistics_a, statistics_b)
-            ]
+            values = [(scalars[name].get(which) or [None])[0] for scalars in (statistics_a, statistics_b)]
             if values[0] != values[1]:
                 yield describe_pair(f"{name}, {which}", *values)

@@ -47,9 +47,8 @@ def watch_data(
     seen: dict[str, set[Hashable]] = {}
     for source in training.sources:
         if source.flow.converter is not None:
-            length = (
-                training.length_of(source) or 0
-            )  # 0 also if there is no fixed set, e.g. if a simulator makes it
+            # 0 also if there is no fixed set, e.g. if a simulator makes it
+            length = training.length_of(source) or 0
             source.flow.converter.examine = _TrainingExamination(
                 dict(classes), examined, ignore, report_wanted, length, seen
             )

@@ -33,15 +33,9 @@ from .planned import planned_values
 _OF_EACH_TRAINING = (MaintainStepCounter, Monitors, ResetInput)
 # parts that differ between the starts of a training
 _OF_EACH_START = (
-    "started",
-    "initial values",
-    "left out",
-    "planned values",
-    "resumptions",
-    "statistics",
-    "exit",
+    "started", "initial values", "left out", "planned values", "resumptions", "statistics", "exit",
     "longest waits",
-)
+)  # fmt: skip
 _MAX_SECONDS = 0.4  # for what a thread collects; it may wait for a disk
 
 

@@ -17,14 +17,8 @@ from ..lint.training import ExaminedTraining
 from .flops import count_flops, num_elements
 
 _ALIASES = (
-    "Identity",
-    "Reshape",
-    "Squeeze",
-    "ExpandDims",
-    "StopGradient",
-    "CheckNumerics",
-    "PreventGradient",
-)
+    "Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "CheckNumerics", "PreventGradient",
+)  # fmt: skip
 _OTHERS = "others"
 _SMALL = 0.001  # of all operations
 

@@ -118,18 +118,19 @@ def plan(setter: PlannedHyperParamSetter, steps_per_epoch: int, start: int, num_
 def show_plans(plans: list[Plan], unknown: list[str], steps_per_epoch: int) -> str:
     """Return a curve for each plan, and a table of their values at up to 12 epochs."""
     parts = []
-    for shown in plans:
-        times = np.linspace(shown.epochs[0], shown.end, _WIDTH, endpoint=False)
-        curve = sparkline([shown.at(time) for time in times])
+    for schedule in plans:
+        times = np.linspace(schedule.epochs[0], schedule.end, _WIDTH, endpoint=False)
+        curve = sparkline([schedule.at(time) for time in times])
         parts.append(
-            f"{shown.name}, between {shown.values.min():.4g} and {shown.values.max():.4g}, {shown.end - shown.epochs[0]:g} epochs of "
+            f"{schedule.name}, between {schedule.values.min():.4g} and {schedule.values.max():.4g}, {schedule.end - schedule.epochs[0]:g} epochs of "
             f"{steps_per_epoch} steps:\n{curve}"
         )
     if plans:
         rows = [
-            [f"{epoch + 1:g}", *(f"{shown.at(epoch):.4g}" for shown in plans)] for epoch in _shown(plans[0])
+            [f"{epoch + 1:g}", *(f"{schedule.at(epoch):.4g}" for schedule in plans)]
+            for epoch in _shown(plans[0])
         ]
-        headers = ["in epoch, at its beginning", *(shown.name for shown in plans)]
+        headers = ["in epoch, at its beginning", *(schedule.name for schedule in plans)]
         parts.append(tabulate(rows, headers=headers, disable_numparse=True))
     if unknown:
         parts.append(f"Not known before training: {', '.join(unknown)}.")
@@ -138,9 +139,9 @@ def show_plans(plans: list[Plan], unknown: list[str], steps_per_epoch: int) -> s
     return "\n\n".join(parts)
 
 
-def _shown(shown: Plan) -> Iterator[int]:
+def _shown(schedule: Plan) -> Iterator[int]:
     """Yield about 12 epochs, the first and the last one among them."""
-    first, last = int(shown.epochs[0]), int(shown.end) - 1
+    first, last = int(schedule.epochs[0]), int(schedule.end) - 1
     step = max(1, -(-(last - first + 1) // _NUM_ROWS))
     yield from range(first, last, step)
     yield last
@@ -164,10 +165,10 @@ def draw_plans(plans: list[Plan], path: str) -> None:
     matplotlib = load_optional("matplotlib.figure", "schedule")
     figure = matplotlib.Figure(figsize=(7, 3 * len(plans)))
     axes = figure.subplots(len(plans), squeeze=False)
-    for axis, shown in zip(axes.flat, plans):
-        axis.step([*shown.epochs, shown.end], [*shown.values, shown.values[-1]], where="post")
-        axis.set(title=shown.name, xlabel="epochs", xlim=(shown.epochs[0], shown.end))
-        axis.set_ylim(bottom=min(0.0, float(shown.values.min())))
+    for axis, schedule in zip(axes.flat, plans):
+        axis.step([*schedule.epochs, schedule.end], [*schedule.values, schedule.values[-1]], where="post")
+        axis.set(title=schedule.name, xlabel="epochs", xlim=(schedule.epochs[0], schedule.end))
+        axis.set_ylim(bottom=min(0.0, float(schedule.values.min())))
         axis.grid(alpha=0.3)
     figure.tight_layout()
     figure.savefig(path)

@@ -57,9 +57,8 @@ class ExactResume:
         self.tables: SavedTables | None = None
         self._saved: State = saved or {}
         self._held: Dict[str, State] = {}
-        self._in_rounds = set(
-            self._saved.get("rounds", ())
-        )  # the inputs of inference, whose runs are not steps
+        # the inputs of inference, whose runs are not steps
+        self._in_rounds = set(self._saved.get("rounds", ()))
         self._failed: Any = None
         self._setup = collect_generators()
         self._generators: List[Any] = self._setup.__enter__()

@@ -115,9 +115,8 @@ def split_state(state: State | None, size: int) -> tuple[list[State], str]:
 
 def _deal_again(chief: State, last: State, entropy: int) -> dict[str, State]:
     """Return the positions of the inputs of a rank among another number of ranks; those that cannot continue are omitted."""
-    rounds = chief.get(
-        "rounds", ()
-    )  # inputs of validation, which are at the same place on all ranks that have them
+    # inputs of validation, which are at the same place on all ranks that have them
+    rounds = chief.get("rounds", ())
     positions = {
         name: deal_again(at, (entropy, name)) for name, at in last["sources"].items() if name not in rounds
     }

@@ -126,11 +126,7 @@ def _unsaved_variables(callbacks: list[Callback]) -> list[str]:
     savers = [cb for cb in map(innermost, callbacks) if isinstance(cb, ModelSaver)]
     directory = find_checkpoint_dir(None)
     saved = [set(map(id, cb.variables)) for cb in savers if cb.checkpoint_dir == directory and cb.variables]
-    return [
-        variable.op.name
-        for variable in tf.global_variables()
-        if any(id(variable) not in ids for ids in saved)
-    ]
+    return [var.op.name for var in tf.global_variables() if any(id(var) not in ids for ids in saved)]
 
 
 def _missing_variables(trainer: LoopTrainer) -> list[str]:

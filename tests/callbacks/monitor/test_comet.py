@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
-import pytest
 from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks.monitor.comet import CometMLMonitor
@@ -51,20 +50,3 @@ def test_it_makes_an_experiment(monkeypatch):
 
     comet_ml.Experiment.assert_called_once_with(project_name="digits")
     assert comet_ml.Experiment.return_value is monitor.experiment
-
-
-def test_without_the_package(monkeypatch):
-    """Without comet_ml, the ImportError shows the command that installs it."""
-    monkeypatch.setitem(sys.modules, "comet_ml", None)
-    with pytest.raises(
-        ImportError, match="CometMLMonitor: needs comet_ml, which is not installed. Run: pip install comet_ml"
-    ):
-        CometMLMonitor()
-
-
-def test_an_experiment_and_arguments():
-    """An experiment together with arguments for a new one raises ValueError."""
-    with pytest.raises(
-        ValueError, match=r"got both an experiment and arguments for a new one, \['project_name'\]"
-    ):
-        CometMLMonitor(mock.Mock(), project_name="digits")

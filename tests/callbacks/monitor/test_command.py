@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks.monitor.command import SendMonitorData
@@ -33,11 +32,3 @@ def test_a_command_that_fails_is_logged(log_lines):
 
     assert 2 == trainer.global_step
     assert any(line.startswith("SendMonitorData: the command failed with status") for line in log_lines)
-
-
-def test_a_list_of_names():
-    """A single string instead of a list raises TypeError."""
-    with pytest.raises(
-        TypeError, match=r"SendMonitorData: names has the wrong type .expected list or tuple, got str"
-    ):
-        SendMonitorData("echo {a}", "a")

@@ -75,15 +75,6 @@ def test_a_path(tmp_path):
     assert "epoch_num,global_step,a\n1,2,2\n" == (tmp_path / "my.csv").read_text().replace("\r", "")
 
 
-def test_without_a_directory(log_lines):
-    """Without a directory, a warning is logged and nothing is written."""
-    writer = CSVWriter()
-    run(CountingTrainer(), [Put("a", "a")], [writer])
-
-    assert writer.path is None
-    assert 1 == len([line for line in log_lines if "CSVWriter: no logger directory" in line])
-
-
 def test_a_training_that_resumes_continues_it(log_dir):
     """A resumed training keeps the old columns first, and the old rows unchanged."""
     write(log_dir, "epoch_num,global_step,a\n1,2,0.5\n")

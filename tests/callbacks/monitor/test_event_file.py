@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 
-import pytest
 from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks.monitor.event_file import TFEventWriter
@@ -79,18 +78,3 @@ def test_a_directory_of_its_own(tmp_path):
     run(CountingTrainer(), monitors=[TFEventWriter(str(tmp_path), 10, 120, True)], steps=1, epochs=1)
 
     assert event_files(str(tmp_path))
-
-
-def test_a_missing_directory(tmp_path):
-    """A missing logdir raises ValueError and is not created."""
-    with pytest.raises(ValueError, match="TFEventWriter: logdir '.*nowhere' is not a directory"):
-        TFEventWriter(str(tmp_path / "nowhere"))
-
-
-def test_without_a_directory(log_lines):
-    """Without a directory, one warning is logged, nothing is written, and training works."""
-    writer = TFEventWriter()
-    run(CountingTrainer(), [put_epoch()], [writer])
-
-    assert writer.enabled is False
-    assert 1 == len([line for line in log_lines if line.startswith("TFEventWriter: no logger directory")])

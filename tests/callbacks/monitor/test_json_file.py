@@ -12,7 +12,6 @@ from fakes.trainers import CountingTrainer, run
 from tensorpack_lite.callbacks.monitor.json_file import JSONWriter
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.state import StopTraining
-from tensorpack_lite.utils import logger
 
 
 class Put(Callback):
@@ -171,16 +170,6 @@ class TestLoading:
         with pytest.raises(ValueError, match=match):
             JSONWriter.load_existing_json()
         assert JSONWriter.load_existing_epoch_number() is None
-
-
-def test_without_a_directory(log_lines):
-    """Without a directory, one warning is logged, nothing is written, and training works."""
-    writer = JSONWriter()
-    run(CountingTrainer(), [Put(epoch="error")], [writer])
-
-    assert writer.enabled is False
-    assert logger.get_logger_dir() is None
-    assert 1 == len([line for line in log_lines if line.startswith("JSONWriter: no logger directory")])
 
 
 NOT_FINITE = {"a": float("nan"), "b": float("inf"), "c": -float("inf")}

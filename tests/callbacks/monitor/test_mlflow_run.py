@@ -17,16 +17,6 @@ from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.loop.state import StopTraining
 
 
-def test_without_the_package(monkeypatch):
-    """Without MLflow, the ImportError shows the command that installs it."""
-    monkeypatch.setitem(sys.modules, "mlflow", None)
-    with pytest.raises(
-        ImportError,
-        match=r'needs MLflow, which is not installed. Run: pip install "tensorpack_lite\[mlflow\]"',
-    ):
-        MLflowMonitor()
-
-
 class TestWhatItSends:
     @staticmethod
     def train(monkeypatch, mlflow, trigger, **arguments):

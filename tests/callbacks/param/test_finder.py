@@ -213,21 +213,6 @@ class TestInATraining:
         assert 61 == len(finder.rates)
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda: LearningRateFinder(3), TypeError, "LearningRateFinder: param has the wrong type"),
-        (lambda: LearningRateFinder(lowest=0), ValueError, "LearningRateFinder: lowest"),
-        (lambda: LearningRateFinder(highest=1e-7), ValueError, "LearningRateFinder: highest is too small"),
-        (lambda: LearningRateFinder(num_steps=3), ValueError, "LearningRateFinder: num_steps"),
-    ],
-)
-def test_wrong_arguments(make, error, message):
-    """Wrong arguments raise an error that names them."""
-    with pytest.raises(error, match=message):
-        make()
-
-
 def test_without_the_variable_or_the_cost():
     """A training without the variable, or without a cost, ends before its first step with an error that explains what to do."""
     match = r"'learning_rate' is not a variable.*tf.train.AdamOptimizer\(rate\).*LearningRateFinder\(param=.*--variable"

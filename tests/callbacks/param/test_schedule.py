@@ -128,20 +128,3 @@ class TestSteps:
         """The scheduled value at step 1,000,000,000 is found without a loop over the steps."""
         start = DictRestore({"global_step": 10**9})
         assert [(10**9, 0.4)] == changes([(3, 0.3), (5, 0.4)], epochs=1, step_based=True, session_init=start)
-
-
-class TestArguments:
-    def test_the_schedule_is_shown(self):
-        """str() contains the pairs."""
-        setter = ScheduledHyperParamSetter("lr", [(1, 0.5)])
-        assert "ScheduledHyperParamSetter(schedule=[(1, 0.5)])" == str(setter)
-
-    def test_interp(self):
-        """An unknown interpolation raises ValueError."""
-        with pytest.raises(ValueError, match="interp is unknown .expected None or 'linear', got 'cubic'"):
-            ScheduledHyperParamSetter("lr", [(1, 0.5)], interp="cubic")
-
-    def test_empty(self):
-        """An empty schedule raises ValueError."""
-        with pytest.raises(ValueError, match="schedule is empty"):
-            ScheduledHyperParamSetter("lr", [])

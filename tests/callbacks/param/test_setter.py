@@ -111,18 +111,6 @@ class TestHyperParamSetterWithFunc:
 
 
 class TestHyperParamSetter:
-    def test_every_process_has_it(self, rate):
-        """Setters are not chief-only, since every replica has its own learning rate."""
-        assert HyperParamSetterWithFunc(rate, lambda e, v: v).chief_only is False
-
-    def test_what_it_takes(self):
-        """A parameter that is neither a HyperParam nor a name raises TypeError."""
-        with pytest.raises(
-            TypeError,
-            match="HyperParamSetterWithFunc: param has the wrong type .expected a HyperParam .*got float",
-        ):
-            HyperParamSetterWithFunc(0.1, lambda e, v: v)
-
     def test_a_change_is_logged_once_an_epoch(self, rate, log_lines):
         """Two changes within an epoch are logged as one line with rounded numbers, no change as none."""
 
@@ -222,10 +210,3 @@ class TestHumanHyperParamSetter:
 
         assert 1.0 == thing.rate
         assert any("cannot read 'rate' from" in line for line in log_lines)
-
-    def test_without_a_directory(self, rate):
-        """Without a logger directory, setup_graph raises a RuntimeError with advice."""
-        with pytest.raises(
-            RuntimeError, match="HumanHyperParamSetter: no logger directory to read.*set_logger_dir"
-        ):
-            run(CountingTrainer(), [HumanHyperParamSetter(rate)])

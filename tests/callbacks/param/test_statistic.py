@@ -78,9 +78,3 @@ def test_nobody_reports(log_lines):
     """A statistic that a callback may report later is a warning."""
     assert [] == epochs_of_change([None, None])
     assert any("statistic 'error' has not been reported" in line for line in log_lines)
-
-
-def test_the_window_has_a_size():
-    """last_k=0 raises ValueError."""
-    with pytest.raises(ValueError, match="last_k is too small .expected at least 1, got 0"):
-        StatMonitorParamSetter("lr", "error", lambda r: r, 0, 0)

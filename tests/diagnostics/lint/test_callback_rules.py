@@ -7,7 +7,7 @@ from fakes.linted import lint, validation
 from fakes.models import FinalW
 
 from tensorpack_lite.callbacks.param.schedule import ScheduledHyperParamSetter
-from tensorpack_lite.callbacks.saver import MaxSaver, MinSaver, ModelSaver
+from tensorpack_lite.callbacks.saver import MinSaver, ModelSaver
 from tensorpack_lite.callbacks.top_k import TopKSaver
 from tensorpack_lite.callbacks.trigger import PeriodicTrigger
 from tensorpack_lite.compat import tfv1 as tf
@@ -73,7 +73,7 @@ def test_saver_before_its_statistic(log_dir):
     saver = PeriodicTrigger(TopKSaver("validation_cost"), every_k_epochs=1)
     (remark,) = lint(regression, [ModelSaver(), saver, validation()])
     assert "before InferenceRunner, which reports 'validation_cost'" in remark.text
-    assert [] == lint_again([ModelSaver(), validation(), MaxSaver("validation_cost")])
+    assert [] == lint_again([ModelSaver(), validation(), MinSaver("validation_cost")])
 
 
 @pytest.mark.parametrize("has_other", [False, True])

@@ -1,4 +1,4 @@
-"""TerminateOnNaN on two ranks of which one has a bad sample; `fakes/nan_ranks.py` has the training."""
+"""TerminateOnNaN on two ranks of which one has a bad sample; `fakes/ranks_script.py` has the training."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 
 import numpy as np
 import pytest
-from fakes import nan_ranks
-from fakes.launching import launch
+from fakes.launching import CASES, launch
+from fakes.ranks_script import NAN_RATE, nan_batches
 
 from tensorpack_lite.tfutils.varmanip import load_checkpoint_vars
 from tensorpack_lite.utils.notes import read_notes
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 def train(directory, case):
     """Train, and return the output."""
-    ended = launch(2, nan_ranks.__file__, directory, case)
+    ended = launch(2, CASES, "nan", directory, case)
     assert 1 == ended.code, ended.out + ended.err
     return ended.out + ended.err
 
@@ -38,10 +38,10 @@ def test_loss(tmp_path):
     """The rank, datapoint and sample of a NaN are named on both ranks; neither is updated, nor are the checkpoints."""
     train(tmp_path, "loss")
     cause = "The cause is in datapoint 5 of tower 0 of rank 1, sample 3 of 0-7; "
-    means = [np.mean([nan_ranks.batches(rank)[i][0] for rank in range(2)]) for i in range(4)]
+    means = [np.mean([nan_batches(rank)[i][0] for rank in range(2)]) for i in range(4)]
     for rank in range(2):
         assert cause in note_of(tmp_path, rank)["text"]
-        check_weights(tmp_path, rank, 1 - nan_ranks.RATE * np.sum(means))
+        check_weights(tmp_path, rank, 1 - NAN_RATE * np.sum(means))
     chief = note_of(tmp_path, 0)["text"]
     assert "loss or gradient is not finite at global_step=5" in chief
     assert "The batch of this rank is finite. Rank 1 failed after step" in chief
@@ -54,8 +54,8 @@ def test_gradient(tmp_path):
     train(tmp_path, "gradient")
     w = 1.0
     for i in range(4):
-        grads = [np.mean(0.5 * np.sqrt(nan_ranks.batches(rank)[i][0] / w)) for rank in range(2)]
-        w -= nan_ranks.RATE * np.mean(grads)
+        grads = [np.mean(0.5 * np.sqrt(nan_batches(rank)[i][0] / w)) for rank in range(2)]
+        w -= NAN_RATE * np.mean(grads)
     for rank in range(2):
         assert "datapoint 5 of tower 0 of rank 1, sample 3 of 0-7" in note_of(tmp_path, rank)["text"]
         check_weights(tmp_path, rank, w)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from fakes import slow_rank
-from fakes.launching import launch
+from fakes.launching import CASES, launch
 
 from tensorpack_lite.diagnostics.speed.speed_verdict import Facts, describe_slowest, judge, summarize
 from tensorpack_lite.diagnostics.speed.step_division import Division
@@ -56,7 +55,7 @@ def test_the_graph_may_wait_for_a_rank():
 @pytest.mark.any_tensorflow
 def test_two_ranks(tmp_path):
     """The chief names the rank whose data is slow, and repeats what that rank found."""
-    ended = launch(2, slow_rank.__file__, tmp_path)
+    ended = launch(2, CASES, "slow", tmp_path)
     assert 0 == ended.code, ended.err
     (note,) = [note for note in read_notes(str(tmp_path / "0")) if note["kind"] == "speed of ranks"]
     assert 1 == note["rank"]
