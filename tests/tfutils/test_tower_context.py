@@ -24,11 +24,12 @@ class TestScopes:
     @pytest.mark.parametrize(("vs_name", "expected"), [("", "W"), ("tower1", "tower1/W")])
     def test_names(self, vs_name, expected):
         """vs_name is the prefix of variables, and ns_name that of operations. A tower without a name adds none."""
-        with (
+        tower = (
             TrainTowerContext("tower1", vs_name=vs_name, index=1, total=2)
             if vs_name
             else TowerContext("", True)
-        ):
+        )
+        with tower:
             var, op = trainable("W"), tf.constant(1, name="c")
         assert (expected, "tower1/c" if vs_name else "c") == (var.op.name, op.op.name)
 

@@ -101,16 +101,19 @@ class TestRepeatedSamples:
         (remark,) = remarks(MultiProcessRunnerZMQ(BatchData(samples(), 4), 2), kind=kind, **kwargs)
         assert ("G19", kind.__name__) == (remark.rule, remark.name)
 
-    @pytest.mark.parametrize(
-        "make",
-        [
-            lambda: MultiProcessRunnerZMQ(BatchData(samples(), 4), 1),
-            lambda: MultiProcessRunner(BatchData(samples(), 4), 8, 1),
-            lambda: BatchData(MultiProcessMapData(samples(), 2, unchanged, buffer_size=8, strict=True), 4),
-            lambda: FixedSizeData(MultiProcessRunnerZMQ(DataFromGenerator(lambda: iter(())), 2), 5),
-        ],
-        ids=["one process", "older, one process", "map", "random data without a length"],
-    )
-    def test_no_repetition(self, make):
-        """One process, other stages with processes, and data without a length have no remark."""
-        assert [] == ids(make())
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: MultiProcessRunnerZMQ(BatchData(samples(), 4), 1),
+        lambda: MultiProcessRunner(BatchData(samples(), 4), 8, 1),
+        lambda: BatchData(MultiProcessMapData(samples(), 2, unchanged, buffer_size=8, strict=True), 4),
+        lambda: FixedSizeData(MultiProcessRunnerZMQ(DataFromGenerator(lambda: iter(())), 2), 5),
+        lambda: BatchData(samples(40), 4),
+        lambda: BatchData(samples(38), 4, remainder=True),
+    ],
+    ids=["one process", "older, one process", "map", "random data without a length", "batches", "remainder"],
+)
+def test_no_remark(make):
+    """One process, other stages with processes, data without a length, and all samples have no remark."""
+    assert [] == ids(make())
