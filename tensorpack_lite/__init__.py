@@ -25,10 +25,11 @@ from .utils.missing_names import missing_name
 # The names in `_with_tensorflow.__all__`. They are written out here because that module imports TensorFlow, and an
 # attribute lookup for an unknown name must not: pickle looks for some functions in every loaded module.
 _TENSORFLOW_NAMES = {
+    "AUC", "Accuracy",
     "AsyncMultiGPUTrainer", "AutoResumeTrainConfig", "AvgPooling", "BNReLU", "BatchNorm",
     "BatchQueueInput", "BatchRenorm", "BinaryClassificationStats", "BytePSTrainer", "CSVWriter",
     "Callback", "CallbackFactory", "CallbackToHook", "Callbacks", "ChainInit", "CheckNumerics",
-    "CheckReplicas", "ClassificationError", "CollectiveTrainer", "CometMLMonitor", "ConcatWith", "Conv2D",
+    "CheckReplicas", "ClassificationError", "CollectiveTrainer", "CometMLMonitor", "ConcatWith", "ConfusionMatrix", "Conv2D",
     "Conv2DTranspose", "DEFAULT_CALLBACKS", "DEFAULT_EXTENSIONS", "DEFAULT_MONITORS", "DataParallelInferenceRunner",
     "DataParallelOfflinePredictor", "DatasetPredictorBase", "Deconv2D", "DictRestore",
     "DistributedTrainerParameterServer", "DistributedTrainerReplicated", "Dropout", "DummyConstantInput",
@@ -45,7 +46,7 @@ _TENSORFLOW_NAMES = {
     "NoOpTrainer", "ObjAttrParam", "OfflinePredictor", "OnlinePredictor", "PReLU", "PeakMemoryTracker",
     "PeriodicCallback", "PeriodicRunHooks", "PeriodicTrigger", "PlaceholderInput", "PredictConfig", "PredictorBase",
     "Preempted", "ProcessTensors", "ProgressBar", "ProxyCallback", "QueueInput", "QueueInputTrainer",
-    "ReportWriter", "RunOp", "RunUpdateOps", "SaverRestore", "SaverRestoreRelaxed", "ScalarPrinter", "ScalarStats",
+    "RegressionErrors", "ReportWriter", "RunOp", "RunUpdateOps", "SaverRestore", "SaverRestoreRelaxed", "ScalarPrinter", "ScalarStats",
     "ScalarTable", "ScheduledHyperParamSetter", "SendMonitorData", "SendStat", "SessionInit",
     "SessionRunTimeout", "ShardedInferenceRunner", "SimpleDatasetPredictor", "SimpleMovingAverage",
     "SimpleTrainer", "SingleCostTrainer", "SmartInit", "Speed", "StagingInput", "StartProcOrThread",

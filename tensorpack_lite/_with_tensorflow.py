@@ -12,16 +12,8 @@ from .tfutils import *
 from .train import *
 
 __all__ = [
-    "callbacks",
-    "compat",
-    "graph_builder",
-    "input_source",
-    "models",
-    "predict",
-    "tfutils",
-    "tfv1",
-    "train",
-]
+    "callbacks", "compat", "graph_builder", "input_source", "models", "predict", "tfutils", "tfv1", "train",
+]  # fmt: skip
 __all__ += input_source.__all__
 __all__ += tfutils.__all__
 __all__ += models.__all__

@@ -42,9 +42,8 @@ _END_SECONDS = 3.0  # between SIGTERM and SIGKILL, for ranks that have nothing t
 _LAST_LINES = 30
 _PREEMPTED = 143  # exit code of a rank that has saved and ended after a signal
 _FAILED = re.compile(r"Training failed at global_step=(\d+): (.*)")
-_PROGRESS = re.compile(
-    r"(?:Model saved to .*model-|\] Epoch \d+ of .*, global_step )(\d+)"
-)  # the latter in a quiet log
+# the latter in a quiet log
+_PROGRESS = re.compile(r"(?:Model saved to .*model-|\] Epoch \d+ of .*, global_step )(\d+)")
 
 # Used unless the user has set them.
 _HOROVOD_DEFAULTS = {
@@ -75,6 +74,28 @@ def _main(argv: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tensorpack_lite.launch", description="Start the ranks of a training on this machine."
     )
+    options = _parse(parser, argv)
+    if options.isolate:
+        try:
+            enter_private_network()
+        except OSError as error:
+            parser.error(
+                f"--isolate: this kernel or container does not allow a private network ({error}). Allow unprivileged user "
+                "namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns), give the "
+                "container the capability SYS_ADMIN, or omit --isolate."
+            )
+        sys.stderr.write(
+            "launch: the ranks run in a private network. No other process can reach them, and they cannot reach anything "
+            "outside.\n"
+        )
+    if options.log_dir:
+        os.makedirs(options.log_dir, exist_ok=True)
+    command = [sys.executable, "-u", options.script, *options.args]
+    launch = _Launch(command, options.size, options.log_dir, options.grace)
+    return launch.run(options.restarts)
+
+
+def _parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("-n", type=int, required=True, metavar="K", dest="size", help="number of ranks")
     parser.add_argument(
         "--log-dir", metavar="D", help="also write the output of each rank to D/rank-<number>.log"
@@ -107,24 +128,7 @@ def _main(argv: Sequence[str] | None) -> int:
         parser.error(f"expected --grace and --restarts >= 0, got {options.grace:g} and {options.restarts}")
     if not os.path.isfile(options.script):
         parser.error(f"the file {options.script} does not exist")
-    if options.isolate:
-        try:
-            enter_private_network()
-        except OSError as error:
-            parser.error(
-                f"--isolate: this kernel or container does not allow a private network ({error}). Allow unprivileged user "
-                "namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns), give the "
-                "container the capability SYS_ADMIN, or omit --isolate."
-            )
-        sys.stderr.write(
-            "launch: the ranks run in a private network. No other process can reach them, and they cannot reach anything "
-            "outside.\n"
-        )
-    if options.log_dir:
-        os.makedirs(options.log_dir, exist_ok=True)
-    command = [sys.executable, "-u", options.script, *options.args]
-    launch = _Launch(command, options.size, options.log_dir, options.grace)
-    return launch.run(options.restarts)
+    return options
 
 
 class _Launch:
@@ -253,12 +257,12 @@ class _Launch:
 
     def _end_all(self, number: int) -> None:
         """Send a signal to all ranks, then SIGTERM, then SIGKILL. After Ctrl-C, they have the time that they need to save."""
-        for each in (number, signal.SIGTERM, signal.SIGKILL):
+        for number_to_send in (number, signal.SIGTERM, signal.SIGKILL):
             for rank in self._ranks:
                 if rank.code() is None:
-                    rank.send(each)
+                    rank.send(number_to_send)
                     rank.send(signal.SIGCONT)  # a stopped process receives no other signal
-            self._wait_for_ends(self._grace if each == signal.SIGINT else _END_SECONDS)
+            self._wait_for_ends(self._grace if number_to_send == signal.SIGINT else _END_SECONDS)
         self._kill_all()
 
     def _kill_all(self) -> None:
@@ -337,11 +341,13 @@ class _Process:
 
     def _copy(self, stream: IO[bytes], to: IO[str]) -> None:
         """Show a stream line by line; a carriage return also ends a line."""
-        rest = b""
+        unfinished = b""
         while True:
             data = os.read(stream.fileno(), 1 << 16)
-            *lines, rest = (rest + data).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-            for line in lines + ([rest] if not data and rest else []):
+            *lines, unfinished = (
+                (unfinished + data).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+            )
+            for line in lines + ([unfinished] if not data and unfinished else []):
                 self._put(line.decode("utf-8", errors="replace"), to)
             if not data:
                 stream.close()

@@ -76,6 +76,13 @@ class FinalW(Callback):
         self.w = float(self.trainer.sess.run(self.trainer.find_tensor("w")))
 
 
+class Forgets(Old):
+    """Does not set `self.cost`."""
+
+    def _build_graph(self, inputs):
+        pass
+
+
 def config(*callbacks, kind=TrainConfig, **kwargs):
     """Return a config of four steps, each of which halves the distance to 3."""
     if "data" not in kwargs:
@@ -120,14 +127,19 @@ def test_a_script_with_only_its_imports_changed_trains_and_resumes(tmp_path):
 
 
 class TestTrainers:
-    @pytest.mark.parametrize("name", ["SimpleTrainer", "QueueInputTrainer"])
-    def test_closed_form(self, name):
-        """The trainers reach the same weight as the current trainers."""
-        assert 3 - 3 / 16 == trained(getattr(trainv1, name))
-
-    def test_no_op(self):
-        """NoOpTrainer builds the graph and does not train."""
-        assert 0.0 == trained(trainv1.NoOpTrainer)
+    @pytest.mark.parametrize(
+        ("name", "make"),
+        [
+            ("SimpleTrainer", dict),
+            ("SimpleTrainer", lambda: {"data": QueueInput(threes())}),
+            ("SimpleTrainer", lambda: {"model": Mean()}),
+            ("QueueInputTrainer", dict),
+            ("QueueInputTrainer", lambda: {"data": QueueInput(threes())}),
+        ],
+    )
+    def test_closed_form(self, name, make):
+        """The trainers reach the weight of the current trainers, also with an InputSource or a current model."""
+        assert 3 - 3 / 16 == trained(getattr(trainv1, name), **make())
 
     def test_each_is_a_current_trainer(self):
         """Each old trainer is a subclass of the current trainer of the same name."""
@@ -141,13 +153,12 @@ class TestTrainers:
             assert issubclass(getattr(trainv1, name), Trainer)
 
     def test_the_input_of_a_dataflow(self):
-        """SimpleTrainer feeds a DataFlow through placeholders, the other trainers through a queue."""
+        """SimpleTrainer feeds a DataFlow through placeholders, other trainers through a queue; NoOpTrainer does not train."""
         assert isinstance(trainv1.SimpleTrainer(config())._input_source, FeedInput)
-        assert isinstance(trainv1.NoOpTrainer(config())._input_source, QueueInput)
-
-    def test_an_input_source_is_taken(self):
-        """An InputSource in `config.data` is used as it is."""
-        assert 3 - 3 / 16 == trained(trainv1.SimpleTrainer, data=QueueInput(threes()))
+        with tf.Graph().as_default():
+            assert isinstance(trainv1.NoOpTrainer(config())._input_source, QueueInput)
+        with tf.Graph().as_default():
+            assert 0.0 == trained(trainv1.NoOpTrainer)
 
     def test_a_queue_of_the_user(self):
         """The second argument of QueueInputTrainer is the queue to use."""
@@ -156,14 +167,6 @@ class TestTrainers:
         trainer.train()
         assert queue is trainer._input_source.queue
 
-    def test_a_queue_input_of_the_user(self):
-        """QueueInputTrainer uses a QueueInput in `config.data` as it is."""
-        assert 3 - 3 / 16 == trained(trainv1.QueueInputTrainer, data=QueueInput(threes()))
-
-    def test_a_current_model(self):
-        """Old trainers accept a current ModelDesc."""
-        assert 3 - 3 / 16 == trained(trainv1.SimpleTrainer, model=Mean())
-
     def test_defaults(self):
         """If `extra_callbacks` and `monitors` are None, the defaults are used."""
         trainer = trainv1.SimpleTrainer(config(extra_callbacks=None, monitors=None))
@@ -171,12 +174,6 @@ class TestTrainers:
         assert {"MovingAverageSummary", "ProgressBar", "JSONWriter"} <= {
             type(cb).__name__ for cb in trainer._callbacks.cbs
         }
-
-    def test_inference(self):
-        """InferenceRunner works with old models."""
-        trainer = trainv1.SimpleTrainer(config(InferenceRunner(threes(1), ScalarStats("cost"))))
-        trainer.train()
-        np.testing.assert_allclose((3 / 16) ** 2, trainer.monitors.get_latest("validation_cost"), rtol=1e-6)
 
 
 class TestMultiGPU:
@@ -220,12 +217,9 @@ class TestCustomTrainer:
                 self.model.build_graph(self._input_source)
                 self.train_op = self.model.get_optimizer().minimize(self.model.get_cost())
 
-    def test_trains(self):
-        """Callbacks that `_setup` adds to the config are used."""
-        assert 3 - 3 / 16 == trained(self.Own)
-
-    def test_has_inference_and_predictors(self):
-        """InferenceRunner and predictors work although the trainer sets no tower function."""
+    @pytest.mark.parametrize("is_own", [True, False])
+    def test_has_inference_and_predictors(self, is_own):
+        """InferenceRunner and predictors work with old models, also if a trainer of the script sets no tower function."""
 
         class Predict(Callback):
             def _setup_graph(self):
@@ -235,33 +229,27 @@ class TestCustomTrainer:
                 self.cost = self.predictor(np.array([3.0], "float32"))[0]
 
         predict = Predict()
-        self.Own(config(InferenceRunner(threes(1), ScalarStats("cost")), predict)).train()
+        made = config(InferenceRunner(threes(1), ScalarStats("cost")), predict)
+        trainer = (self.Own if is_own else trainv1.SimpleTrainer)(made)
+        trainer.train()
         np.testing.assert_allclose((3 / 16) ** 2, predict.cost, rtol=1e-6)
+        np.testing.assert_allclose((3 / 16) ** 2, trainer.monitors.get_latest("validation_cost"), rtol=1e-6)
 
     def test_overriding_run_step(self):
-        """A `run_step` that runs `train_op` twice halves the distance to 3 eight times in four steps."""
+        """A `run_step` that runs `train_op` twice halves the distance to 3 eight times; an input set before the constructor is kept."""
 
         class Twice(self.Own):
+            def __init__(self, config):
+                self._input_source = FeedInput(config.dataflow)
+                super().__init__(config)
+
             def run_step(self):
                 self.hooked_sess.run(self.train_op)
                 self.hooked_sess.run(self.train_op)
 
         assert 3 - 3 / 2**8 == trained(Twice)
-
-    def test_an_input_source_set_before_the_constructor(self):
-        """An input source that is set before the base constructor runs is kept."""
-
-        class Sets(self.Own):
-            def __init__(self, config):
-                self._input_source = FeedInput(config.dataflow)
-                super().__init__(config)
-
-        assert 3 - 3 / 16 == trained(Sets)
-
-    def test_setup_must_be_defined(self):
-        """A trainer without `_setup` raises NotImplementedError."""
-        with pytest.raises(NotImplementedError, match=r"Trainer: define _setup\(\)"):
-            Trainer(config()).train()
+        with tf.Graph().as_default():
+            assert 3 - 3 / 16 == trained(self.Own)
 
 
 class TestModelDesc:
@@ -319,29 +307,18 @@ class TestModelDesc:
 
 
 class TestErrors:
-    def test_a_config_for_a_current_trainer(self):
-        """Passing a config to a current trainer raises an error that names launch_train_with_config and trainv1."""
-        with pytest.raises(TypeError, match="launch_train_with_config") as error:
-            train.SimpleTrainer(config())
-        assert "tensorpack_lite.trainv1" in str(error.value)
-
-    def test_no_config(self):
-        """An argument that is not a TrainConfig raises TypeError."""
-        with pytest.raises(TypeError, match=r"trainv1.SimpleTrainer: expected a TrainConfig, got int"):
-            trainv1.SimpleTrainer(3)
-
-    @pytest.mark.parametrize("lacking", ["model", "dataflow"])
-    def test_half_a_config(self, lacking):
-        """A config without a model or data raises ValueError."""
-        with pytest.raises(ValueError, match=r"trainv1.SimpleTrainer: the config needs a model, and data"):
-            trainv1.SimpleTrainer(config(**{lacking: None})).train()
-
-    def test_no_cost(self):
-        """A model that does not set `self.cost` raises TypeError that names the model."""
-
-        class Forgets(Old):
-            def _build_graph(self, inputs):
-                pass
-
-        with pytest.raises(TypeError, match=r"Forgets has no cost. Set self.cost to a scalar tensor"):
-            trainv1.SimpleTrainer(config(model=Forgets())).train()
+    @pytest.mark.parametrize(
+        ("call", "error", "message"),
+        [
+            (lambda: train.SimpleTrainer(config()), TypeError, "(?s)launch_train_with_config.*tensorpack_lite.trainv1"),
+            (lambda: trainv1.SimpleTrainer(3), TypeError, r"trainv1.SimpleTrainer: expected a TrainConfig, got int"),
+            (lambda: trainv1.SimpleTrainer(config(model=None)).train(), ValueError, "the config needs a model, and data"),
+            (lambda: trainv1.SimpleTrainer(config(dataflow=None)).train(), ValueError, "needs a model, and data"),
+            (lambda: trainv1.SimpleTrainer(config(model=Forgets())).train(), TypeError, "Forgets has no cost. Set self.cost"),
+            (lambda: Trainer(config()).train(), NotImplementedError, r"Trainer: define _setup\(\)"),
+        ],
+    )  # fmt: skip
+    def test_mistakes(self, call, error, message):
+        """A config of the wrong trainer or without a part, a model without a cost, and a trainer without _setup are errors."""
+        with pytest.raises(error, match=message):
+            call()

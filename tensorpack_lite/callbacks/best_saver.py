@@ -15,6 +15,7 @@ from ..tfutils.checkpoint_store import CheckpointStore
 from ..tfutils.sessinit import SaverRestoreRelaxed
 from ..utils import logger
 from ..utils.checks import check_choice
+from ..utils.direction import check_direction
 from ..utils.errors import DamagedFileError, parsing
 from .directories import find_checkpoint_dir, need_checkpoint_dir
 from .ema import EMAWeights
@@ -34,7 +35,7 @@ class MinSaver(Callback):
 
     Args:
         monitor_stat: a scalar of `trainer.monitors`.
-        reverse: keep the largest value instead, as `max-<statistic>`.
+        reverse: keep the largest value instead, as `max-<statistic>`; False means the smallest one, even of an accuracy.
         filename: name of the copy; None means the name above, with "-" for each "/" in the statistic's name.
         checkpoint_dir: the directory of the `ModelSaver`. None means the logger's directory.
         strict: raise a KeyError, which ends training, at the end of the first epoch in which this callback is triggered, if the
@@ -47,7 +48,8 @@ class MinSaver(Callback):
 
     Raises:
         TypeError: `monitor_stat` is not a string.
-        ValueError: `filename` is a path, or `restore_best` is unknown; in `setup_graph`: it is "averages", and there is no
+        ValueError: larger values are better by the statistic's name, and `reverse` was not passed; `filename` is a path, or
+            `restore_best` is unknown; in `setup_graph`: it is "averages", and there is no
             `EMAWeights`.
         KeyError: at the end of an epoch, see `strict`.
         RuntimeError: in `setup_graph`: there is no directory; at a trigger: it holds no checkpoint, and no ModelSaver comes before
@@ -69,7 +71,7 @@ class MinSaver(Callback):
     def __init__(
         self,
         monitor_stat: str,
-        reverse: bool = False,
+        reverse: bool | None = None,
         filename: str | None = None,
         checkpoint_dir: str | None = None,
         *,
@@ -84,7 +86,11 @@ class MinSaver(Callback):
         self.restore_best = check_choice(f"{type(self).__name__}: restore_best", restore_best, choices)
         self._reader = StatisticReader(self, monitor_stat, strict)
         self.monitor_stat = monitor_stat
-        self.reverse = reverse
+        if reverse is None:
+            args = repr(monitor_stat)
+            advice = f"Use MaxSaver({args}), or MinSaver({args}, reverse=False) to keep the smallest value."
+            check_direction("MinSaver", monitor_stat, -1, advice)
+        self.reverse = bool(reverse)
         self._filename = filename or f"{'max' if reverse else 'min'}-{monitor_stat.replace('/', '-')}"
         self._given_dir = find_checkpoint_dir(checkpoint_dir) if checkpoint_dir else None
         self.checkpoint_dir = self._given_dir
@@ -224,6 +230,10 @@ class MaxSaver(MinSaver):
     Args:
         monitor_stat, filename, checkpoint_dir, strict, restore_best: as in `MinSaver`.
 
+    Raises:
+        ValueError: smaller values are better by the statistic's name. Use `MinSaver`.
+        Others: as `MinSaver`.
+
     Runs at: setup_graph, before_train, trigger, after_train.
 
     Example:
@@ -242,3 +252,6 @@ class MaxSaver(MinSaver):
         super().__init__(
             monitor_stat, True, filename, checkpoint_dir, strict=strict, restore_best=restore_best
         )
+        args = repr(monitor_stat)
+        advice = f"Use MinSaver({args}), or MinSaver({args}, reverse=True) to keep the largest value."
+        check_direction("MaxSaver", monitor_stat, 1, advice)

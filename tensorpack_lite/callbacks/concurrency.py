@@ -35,28 +35,28 @@ class StartProcOrThread(Callback):
 
     def __init__(self, startable: Startable | Sequence[Startable], stop_at_last: bool = True) -> None:
         self._startables: list[Any] = list(startable) if isinstance(startable, (list, tuple)) else [startable]
-        for one in self._startables:
+        for task in self._startables:
             types = mp.process.BaseProcess, threading.Thread
-            check_type("StartProcOrThread: startable", one, types, "a Process or a Thread")
+            check_type("StartProcOrThread: startable", task, types, "a Process or a Thread")
         self._stop_at_last = stop_at_last
 
     def _before_train(self) -> None:
-        logger.info("Starting %s ...", ", ".join(one.name for one in self._startables))
+        logger.info("Starting %s ...", ", ".join(task.name for task in self._startables))
         start_proc_mask_signal(self._startables)
 
     def _after_train(self) -> None:
         if not self._stop_at_last:
             return
-        for one in self._startables:
-            if not one.is_alive():
+        for task in self._startables:
+            if not task.is_alive():
                 continue
-            if isinstance(one, StoppableThread):
-                one.stop()
-                logger.info("Stopping %s ...", one.name)
-            elif isinstance(one, mp.process.BaseProcess):
-                one.terminate()
+            if isinstance(task, StoppableThread):
+                task.stop()
+                logger.info("Stopping %s ...", task.name)
+            elif isinstance(task, mp.process.BaseProcess):
+                task.terminate()
             else:
                 continue
-            one.join(_JOIN_SECS)
-            if one.is_alive():
-                logger.error("%s did not stop within %d seconds.", one.name, _JOIN_SECS)
+            task.join(_JOIN_SECS)
+            if task.is_alive():
+                logger.error("%s did not stop within %d seconds.", task.name, _JOIN_SECS)

@@ -21,9 +21,9 @@ def need_logger_dir(who: str) -> str:
     return directory
 
 
-def find_checkpoint_dir(given: str | None) -> str | None:
+def find_checkpoint_dir(directory: str | None) -> str | None:
     """Return the absolute path of the given directory, or else of the logger's directory; None if there is neither."""
-    directory = redirect(given) if given else logger.get_logger_dir()
+    directory = redirect(directory) if directory else logger.get_logger_dir()
     return None if directory is None else absolute(directory)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 from ..loop.callback import Callback
 from ..loop.state import StopTraining
 from ..utils import logger
-from ..utils.checks import check_at_least, check_choice
+from ..utils.checks import check_at_least
+from ..utils.direction import choose_mode
 from .statistic_reader import StatisticReader
 
 
@@ -23,7 +24,8 @@ class EarlyStopping(Callback):
 
     Args:
         monitor_stat: a scalar of `trainer.monitors`.
-        mode: "min" if smaller is better, "max" if larger is better.
+        mode: "min" if smaller is better, "max" if larger is better. None means that the name of the statistic decides, as in the
+            table in the log.
         patience: number of values without an improvement, >= 1.
         min_delta: the least improvement that counts, in units of the statistic, >= 0.
         strict: raise a KeyError, which ends training, at the end of the first epoch in which this callback is triggered, if
@@ -32,7 +34,7 @@ class EarlyStopping(Callback):
 
     Raises:
         TypeError: `monitor_stat` is not a string.
-        ValueError: an argument is out of range.
+        ValueError: an argument is out of range; `mode` is None, and the name does not tell.
         KeyError: at the end of an epoch, see `strict`.
 
     Attributes:
@@ -44,7 +46,7 @@ class EarlyStopping(Callback):
 
     Example:
         >>> EarlyStopping("validation_error", patience=5)
-        >>> EarlyStopping("validation_accuracy", mode="max", patience=3, min_delta=0.001)
+        >>> EarlyStopping("validation_accuracy", patience=3, min_delta=0.001)
 
     Note: a checkpoint keeps `best` and `num_bad`. To keep the best weights, use `MinSaver` or `TopKSaver`.
     """
@@ -54,19 +56,19 @@ class EarlyStopping(Callback):
     def __init__(
         self,
         monitor_stat: str,
-        mode: str = "min",
+        mode: str | None = None,
         patience: int = 3,
         min_delta: float = 0.0,
         *,
         strict: bool = True,
     ) -> None:
+        self._reader = StatisticReader(self, monitor_stat, strict)
         self.monitor_stat = monitor_stat
-        self.mode = check_choice("EarlyStopping: mode", mode, ("min", "max"))
+        self.mode = choose_mode("EarlyStopping", monitor_stat, mode)
         self.patience = check_at_least("EarlyStopping: patience", patience, 1)
         self.min_delta = check_at_least("EarlyStopping: min_delta", min_delta, 0)
         self.best: tuple[int, float] | None = None
         self.num_bad = 0
-        self._reader = StatisticReader(self, monitor_stat, strict)
 
     def _before_train(self) -> None:
         self.best = None

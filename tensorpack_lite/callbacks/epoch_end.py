@@ -53,10 +53,10 @@ class EpochEnd:
             background: the saves in that directory.
             variables: the variables in a checkpoint. If other objects are saved too, no file is written.
         """
-        if not all(isinstance(one, tensorflow.Variable) for one in variables):
+        if not all(isinstance(variable, tensorflow.Variable) for variable in variables):
             return
         self._store, self._background = store, background
-        self._variables = {one.op.name: one for one in variables if one.shape.num_elements() != 0}
+        self._variables = {var.op.name: var for var in variables if var.shape.num_elements() != 0}
         with tf.name_scope("checksums"):
             self._checksums = {name: _checksum(variable) for name, variable in self._variables.items()}
 
@@ -96,7 +96,7 @@ class EpochEnd:
         if store is None or name is None:
             return
         checksums = self._run(self._checksums)
-        changed = [one for one, saved in self._saved.items() if not np.array_equal(saved, checksums[one])]
+        changed = [name for name, saved in self._saved.items() if not np.array_equal(saved, checksums[name])]
         wholes = {name_in_files(self._variables[name]) for name in changed}
         changed = [name for name, variable in self._variables.items() if name_in_files(variable) in wholes]
         variables = self._fetch(changed)
@@ -119,10 +119,10 @@ class EpochEnd:
     def _fetch(self, names: Sequence[str]) -> dict[str, np.ndarray] | None:
         """Return the values of variables, or None if they are not numbers or do not fit into the file."""
         variables = {name: self._variables[name] for name in names}
-        num_bytes = sum(_static_bytes(one) for one in variables.values())
-        if num_bytes > _MAX_BYTES or not all(_is_number(one.dtype.base_dtype) for one in variables.values()):
+        num_bytes = sum(_static_bytes(variable) for variable in variables.values())
+        if num_bytes > _MAX_BYTES or not all(_is_number(var.dtype.base_dtype) for var in variables.values()):
             return None
-        values = {name: np.asarray(self._run(one)) for name, one in variables.items()}
+        values = {name: np.asarray(self._run(variable)) for name, variable in variables.items()}
         is_small = sum(value.nbytes for value in values.values()) <= _MAX_BYTES
         return join_parts(variables.values(), values) if is_small else None
 

@@ -13,6 +13,7 @@ from typing import Iterable, Iterator, Sequence
 from ..loop.callback import Callback
 from ..loop.callback_factory import CallbackFactory
 from ..loop.group import Callbacks, innermost
+from ..loop.proxy_callback import ProxyCallback
 from .best_saver import MinSaver
 from .saver import ModelSaver
 from .trigger import EnableCallbackIf, PeriodicTrigger
@@ -36,13 +37,18 @@ def find_late_reporter(callbacks: Iterable[Callback], name: str, reported: Itera
         triggered yet, because it is called only in some epochs; or any callback of the user, unless the name looks like a
         misspelt one. None if there is none.
     """
-    flat = list(_flatten(callbacks))
-    late = [cb for cb in flat if isinstance(cb, (PeriodicTrigger, EnableCallbackIf)) and not cb.was_triggered]
+    callbacks = list(callbacks)
+    late = [
+        cb
+        for cb in walk_callbacks(callbacks)
+        if isinstance(cb, (PeriodicTrigger, EnableCallbackIf)) and not cb.was_triggered
+    ]
     found: Callback | None = next((cb for cb in late if not isinstance(innermost(cb), _REPORT_NOTHING)), None)
-    found = found or next((cb for cb in map(innermost, flat) if name in _reported_by(cb)), None)
+    single = find_single_callbacks(callbacks)
+    found = found or next((cb for cb in single if name in _reported_by(cb)), None)
     if found is not None or get_close_matches(name, list(reported), n=1, cutoff=_SIMILAR):
         return found
-    return next((cb for cb in map(innermost, flat) if _is_users(cb)), None)
+    return next((cb for cb in single if _is_users(cb)), None)
 
 
 def advice_on_order(callbacks: Iterable[Callback], reader: Callback, name: str) -> str:
@@ -57,11 +63,11 @@ def advice_on_order(callbacks: Iterable[Callback], reader: Callback, name: str) 
     Returns:
         Two sentences; "" if no callback behind it is known to report the statistic.
     """
-    late = find_reporter_behind([innermost(cb) for cb in _flatten(callbacks)], reader, name)
+    late = find_reporter_behind(find_single_callbacks(callbacks), reader, name)
     if late is None:
         return ""
-    others = " and behind ModelSaver" if isinstance(reader, MinSaver) else ""
-    return f"{late} reports '{name}' only after {reader} was called. Put {reader} behind {late}{others}."
+    behind = " and behind ModelSaver" if isinstance(reader, MinSaver) else ""
+    return f"{late} reports '{name}' only after {reader} was called. Put {reader} behind {late}{behind}."
 
 
 def find_reporter_behind(callbacks: Sequence[Callback], reader: Callback, name: str) -> Callback | None:
@@ -85,12 +91,19 @@ def _reported_by(callback: Callback) -> Sequence[str]:
     return getattr(callback, "reported_names", ())
 
 
-def _flatten(callbacks: Iterable[Callback]) -> Iterator[Callback]:
+def walk_callbacks(callbacks: Iterable[Callback]) -> Iterator[Callback]:
+    """Yield callbacks, and those inside proxies and groups."""
     for callback in callbacks:
-        inner = innermost(callback)
-        if isinstance(inner, Callbacks):
-            yield from _flatten(inner.cbs)
         yield callback
+        if isinstance(callback, ProxyCallback):
+            yield from walk_callbacks([callback.cb])
+        elif isinstance(callback, Callbacks):
+            yield from walk_callbacks(callback.cbs)
+
+
+def find_single_callbacks(callbacks: Iterable[Callback]) -> list[Callback]:
+    """Return the callbacks inside proxies and groups, without these."""
+    return [cb for cb in walk_callbacks(callbacks) if not isinstance(cb, (ProxyCallback, Callbacks))]
 
 
 def _is_users(callback: Callback) -> bool:

@@ -118,7 +118,7 @@ def _changes_only_saved(op: tf.Operation | tf.Tensor) -> bool:
 def _changed_by(op: tf.Operation | tf.Tensor) -> set[str]:
     """Return the names of the variables that an operation changes."""
     needed = operations_needed([op if isinstance(op, tf.Operation) else op.op])
-    return {one.inputs[0].op.name for one in needed if _ASSIGNS.search(one.type) and one.inputs}
+    return {op.inputs[0].op.name for op in needed if _ASSIGNS.search(op.type) and op.inputs}
 
 
 class RunUpdateOps(RunOp):

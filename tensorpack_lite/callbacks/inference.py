@@ -22,6 +22,10 @@ class Inferencer(Callback):
     skipped. If a round has no others, a warning is logged, `_after_inference` is not called, and nothing is reported.
     Of a callback's other methods, only `_setup_graph`, `state_dict` and `load_state_dict` are called.
 
+    Attributes:
+        datapoint_size: number of samples of the datapoint in `_on_fetches`: the first dimension of the model's inputs.
+        is_size_certain: False if it is a guess, because the inputs disagree, or could be one sample without a batch dimension.
+
     Example:
         >>> class Largest(Inferencer):
         ...     def _before_inference(self): self.largest = -np.inf
@@ -30,6 +34,7 @@ class Inferencer(Callback):
         ...     def _after_inference(self): return {"largest_logit": self.largest}
     """
 
+    datapoint_size, is_size_certain = 1, True
     _num_fetched = 0  # datapoints of the round
 
     @property
@@ -96,27 +101,38 @@ class Inferencer(Callback):
 
 class ScalarStats(Inferencer):
     """
-    Mean of scalar tensors over the datapoints, with equal weights.
+    Mean of scalar tensors over the samples: each tensor is a mean over a datapoint, whose weight is its number of samples.
+
+    So the result is right for batches of different sizes. If the sizes differ but are not certain, because the inputs of the model
+    disagree, one is a scalar, or all have further dimensions that may vary, as in [None, None, 3], all datapoints have the same
+    weight, and a warning is logged.
 
     Args:
         names: name of a scalar tensor, or a list of names.
         prefix: the mean is reported as `<prefix>_<name>`, or as `<name>` if `prefix` is empty.
+        weight: weight of a datapoint. None means its number of samples, the first dimension of the model's inputs; 1 means equal
+            weights. Or the name of a scalar tensor, such as the number of words that are not padding.
 
     Raises:
-        ValueError: at the first datapoint: a tensor is not a scalar.
+        ValueError: at the first datapoint: a tensor is not a scalar; at any datapoint: the weight is negative.
 
     Example:
         >>> InferenceRunner(df, ScalarStats(["cost", "accuracy"]))       # validation_cost, validation_accuracy
 
-    Note: each batch has the same weight, so choose a batch size that divides the number of examples.
-    `ClassificationError` weights examples equally.
+    Note: a tensor that is a sum over the samples depends on the batch size. Divide it by their number in the model. A ratio
+    such as a batch's F1 has no mean over the samples. See `ConfusionMatrix` and `AUC`.
+
+    Difference from tensorpack: in tensorpack 0.11, all datapoints have the same weight.
     """
 
-    def __init__(self, names: str | Sequence[str], prefix: str = "validation") -> None:
+    def __init__(
+        self, names: str | Sequence[str], prefix: str = "validation", weight: str | float | None = None
+    ) -> None:
         self.names = [names] if isinstance(names, str) else list(names)
         self.prefix = prefix
-        self._sums = np.zeros(len(self.names))
-        self._num_datapoints = 0
+        self.weight = weight
+        self._has_warned = False
+        self._reset()
 
     @property
     def reported_names(self) -> list[str]:
@@ -124,24 +140,58 @@ class ScalarStats(Inferencer):
         labels = [get_op_tensor_name(name)[0] for name in self.names]
         return [f"{self.prefix}_{label}" if self.prefix else label for label in labels]
 
+    def _reset(self) -> None:
+        self._sums, self._weighted_sums = np.zeros([2, len(self.names)])
+        self._num_datapoints, self._total_weight = 0, 0.0
+        self._weights: set[float] = set()
+        self._is_certain = True
+
     def _before_inference(self) -> None:
-        self._sums = np.zeros(len(self.names))
-        self._num_datapoints = 0
+        self._reset()
 
     def _get_fetches(self) -> list[str]:
-        return self.names
+        return [*self.names, self.weight] if isinstance(self.weight, str) else self.names
 
     def _on_fetches(self, results: list[Any]) -> None:
-        for name, result in zip(self.names, results):
+        for name, result in zip(self._get_fetches(), results):
             if np.ndim(result) != 0:
                 raise ValueError(
                     f"ScalarStats: expected a scalar, got '{name}' of shape {np.shape(result)}. Take its mean."
                 )
-        self._sums += np.asarray(results, dtype="float64")
+        values = np.asarray(results[: len(self.names)], dtype="float64")
+        weight = float(results[-1]) if isinstance(self.weight, str) else self._given_weight()
+        if weight < 0:
+            raise ValueError(f"ScalarStats: the weight of a datapoint is negative, got {weight:g}.")
+        if weight == 0:
+            return  # the mean of nothing is often NaN
+        self._sums += values
         self._num_datapoints += 1
+        self._weighted_sums += weight * values
+        self._total_weight += weight
+        self._weights.add(weight)
+
+    def _given_weight(self) -> float:
+        """Return the weight of a datapoint without a tensor for it."""
+        if not isinstance(self.weight, str) and self.weight is not None:
+            return self.weight
+        self._is_certain = self._is_certain and self.is_size_certain
+        return self.datapoint_size
 
     def _after_inference(self) -> dict[str, Any]:
-        return dict(zip(self.reported_names, self._sums / self._num_datapoints))
+        if not self._weights:
+            return {}
+        are_equal = len(self._weights) == 1  # then the mean has no further rounding
+        if not are_equal and not self._is_certain and not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "ScalarStats: all datapoints have the same weight in the mean, because the inputs do not show whether their first "
+                "dimension is the number of samples. Pass weight=1 if that is right, or the name of a scalar tensor with the number."
+            )
+        if are_equal or not self._is_certain:
+            means = self._sums / self._num_datapoints
+        else:
+            means = self._weighted_sums / self._total_weight
+        return dict(zip(self.reported_names, means))
 
 
 class ClassificationError(Inferencer):

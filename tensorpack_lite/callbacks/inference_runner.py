@@ -167,11 +167,12 @@ class InferenceRunnerBase(Callback):
         return [TowersHook(self._take_values, [[*some, count] for some, count in zip(tensors, counts)])]
 
     def _take_values(self, values: list[Any]) -> None:
-        """Pass the values of a datapoint, the number of its samples last, to the inferencers, unless it has no sample."""
-        *results, num_samples = values
+        """Pass the values of a datapoint, the result of `count_samples` last, to the inferencers, unless it has no sample."""
+        *results, (num_samples, is_certain) = values
         self._num_run += 1
         self._num_samples += int(num_samples)
         for inf, fetched in zip(self.infs, results) if num_samples else ():
+            inf.datapoint_size, inf.is_size_certain = int(num_samples), bool(is_certain)
             inf.on_fetches(fetched)
 
     def _find_tensors(self, inf: Inferencer, tower: TowerTensorHandle) -> list[tf.Tensor]:
@@ -326,8 +327,7 @@ class InferenceRunner(InferenceRunnerBase):
 
 class DataParallelInferenceRunner(InferenceRunnerBase):
     """
-    Callback that runs the model over a data set at each trigger, like InferenceRunner, with one tower on each of several
-    devices.
+    Callback that runs the model over a data set at each trigger, like InferenceRunner, with a tower on each of several devices.
 
     Each datapoint goes to one tower. Datapoints that do not fill a run of all towers go to the first one, so
     every datapoint counts exactly once, whatever their number and batch size.

@@ -105,7 +105,7 @@ class ShardedInferenceRunner(InferenceRunner):
         with get_tqdm(total=total, desc=self._tower_name, disable=not is_chief) as bar:
             while True:
                 packed = self._run_shard(number)
-                number = self._agree([len(each) for each in packed])
+                number = self._agree([len(rows) for rows in packed])
                 gathered = self._channel.gather(f"the values of {self}", packed)
                 with self._alone():
                     for datapoint in _in_order(gathered or []):
@@ -208,19 +208,19 @@ class _Shard(ProxyDataFlow):
 def _in_order(gathered: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield the values of all ranks in the order of the data; at the end, some ranks may have one less."""
     for together in itertools.zip_longest(*gathered):
-        yield from (each for each in together if each is not None)
+        yield from (output for output in together if output is not None)
 
 
 def _pack(values: list[list[Any]]) -> str:
     """Encode values as text for JSON."""
     return base64.b64encode(
-        MsgpackSerializer.dumps([[_plain(each) for each in some] for some in values])
+        MsgpackSerializer.dumps([[_plain(value) for value in some] for some in values])
     ).decode("ascii")
 
 
 def _unpack(text: str) -> list[list[Any]]:
     """Decode the text of `_pack`."""
-    return [[_array(*each) for each in some] for some in MsgpackSerializer.loads(base64.b64decode(text))]
+    return [[_array(*value) for value in some] for some in MsgpackSerializer.loads(base64.b64decode(text))]
 
 
 def _plain(value: object) -> list[object]:

@@ -7,7 +7,8 @@ import re
 from typing import Any
 
 from ..utils import logger
-from ..utils.checks import check_at_least, check_choice
+from ..utils.checks import check_at_least
+from ..utils.direction import choose_mode
 from .best_saver import MinSaver
 
 
@@ -23,13 +24,14 @@ class TopKSaver(MinSaver):
     Args:
         monitor_stat: a scalar of `trainer.monitors`.
         k: number of copies to keep, >= 1 (`save_top_k` in Lightning).
-        mode: "min" if smaller is better, "max" if larger is better.
+        mode: "min" if smaller is better, "max" if larger is better. None means that the name of the statistic decides, as in the
+            table in the log.
         filename: prefix of the copies' names; None means the one above, with "-" for each "/" in the statistic's name.
         checkpoint_dir: the directory of the `ModelSaver`. None means the logger's directory.
         strict, restore_best: as in `MinSaver`; the best of the copies is restored.
 
     Raises:
-        ValueError: `k` is not positive, `mode` is unknown, or `filename` is a path.
+        ValueError: `k` is not positive, `mode` is unknown or is None and the name does not tell, or `filename` is a path.
         TypeError, KeyError, RuntimeError, OSError: as `MinSaver`.
 
     Attributes:
@@ -39,14 +41,14 @@ class TopKSaver(MinSaver):
     Runs at: setup_graph, before_train, trigger, after_train.
 
     Example:
-        >>> TopKSaver("validation_accuracy", k=5, mode="max")
+        >>> TopKSaver("validation_accuracy", k=5)
     """
 
     def __init__(
         self,
         monitor_stat: str,
         k: int = 3,
-        mode: str = "min",
+        mode: str | None = None,
         filename: str | None = None,
         checkpoint_dir: str | None = None,
         *,
@@ -54,11 +56,10 @@ class TopKSaver(MinSaver):
         restore_best: bool | str = False,
     ) -> None:
         check_at_least("TopKSaver: k", k, 1)
-        check_choice("TopKSaver: mode", mode, ("min", "max"))
-        # the base class checks the type
-        filename = filename or f"top-{str(monitor_stat).replace('/', '-')}"
+        is_max = choose_mode("TopKSaver", monitor_stat, mode) == "max"
+        filename = filename or f"top-{monitor_stat.replace('/', '-')}"
         super().__init__(
-            monitor_stat, mode == "max", filename, checkpoint_dir, strict=strict, restore_best=restore_best
+            monitor_stat, is_max, filename, checkpoint_dir, strict=strict, restore_best=restore_best
         )
         self.k = k
         self.kept: list[tuple[int, float]] = []

@@ -40,11 +40,22 @@ def count_samples(inputs: Sequence[tf.Tensor]) -> tf.Tensor:
     """
     Return the number of samples of a datapoint: the first dimension of the first input, or of the first one that is not empty.
 
+    Inputs with a fixed first dimension, such as the weights of classes, do not count if there are others. A scalar does not
+    count either.
+
     Returns:
-        A scalar; 0 if all inputs are empty. An input that is a scalar does not count. 1 if all are.
+        Two integers: the number, which is 0 if all inputs are empty and 1 if all are scalars; and 1 if it is certain, otherwise 0.
+        A number that may vary is not certain if the inputs disagree, if one is a scalar, or if each may vary in other dimensions,
+        too, as in [None, None, 3], which can be one image of any size.
     """
-    sizes = [tf.concat([tf.shape(x), [1]], 0)[:1] for x in inputs if x.shape.ndims != 0]
-    if not sizes:
-        return tf.constant(1)
-    all_sizes = tf.concat(sizes, 0)
-    return tf.concat([tf.boolean_mask(all_sizes, all_sizes > 0), [0]], 0)[0]
+    arrays = [x for x in inputs if x.shape.ndims != 0]
+    free = [x for x in arrays if x.shape.ndims is None or x.shape[:1].as_list() == [None]]
+    if not arrays:
+        return tf.constant([1, 1])
+    sizes = tf.concat([tf.concat([tf.shape(x), [1]], 0)[:1] for x in free or arrays], 0)
+    count = tf.concat([tf.boolean_mask(sizes, sizes > 0), [0]], 0)[:1]
+    may_agree = len(arrays) == len(inputs) and any(
+        x.shape.ndims is not None and x.shape[1:].is_fully_defined() for x in free
+    )
+    is_certain = tf.reduce_all(tf.equal(sizes, count)) if may_agree else tf.constant(not free)
+    return tf.concat([count, [tf.cast(is_certain, tf.int32)]], 0)

@@ -5,47 +5,60 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
-from typing import Callable, NoReturn, Sequence
+from typing import Any, Callable, NoReturn, Sequence
 
 from .._version import __version__
 
 _PATH_HELP = "a checkpoint (log/model-100), a directory (its latest checkpoint), or an .npz file"
 _TARGET_HELP = "function without arguments that returns the DataFlow; also path/to/file.py:function"
 _STRICT_HELP = "exit with code 1 also for warnings"
-_WITH_VALUES = (  # options of commands before a script
-    *("--cpu-layout", "--tf1-packages"),
-    *("--variable", "--lowest", "--highest", "--steps", "--epochs", "--output", "-o"),
-    *("--gain", "--memory"),
-)
 _UNKNOWN_COMMAND = re.compile(r"argument COMMAND: invalid choice: '(.*?)' \(choose from (.*)\)")
 _MATCH_HELP = "only names that contain this regular expression"
-
-
-def split_program(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """
-    Split the arguments of commands such as `run` and `lint` where the script begins.
-
-    argparse cannot do it: it would interpret options of the script, such as `--help`.
-
-    Returns:
-        The options of the command, and the script or `-m module` with its arguments.
-    """
-    options, program = [], list(arguments)
-    while program and program[0] != "-" and program[0].startswith("-") and not program[0].startswith("-m"):
-        options.append(program.pop(0))
-        if options[-1] == "--":
-            return options[:-1], program
-        if options[-1] in _WITH_VALUES and program:
-            options.append(program.pop(0))
-    return options, program
+_ARGUMENTS = "[argument ...]"
+_PROGRAM = f"(script.py | -m module) {_ARGUMENTS}"
 
 
 class _Parser(argparse.ArgumentParser):
-    """Parser whose error about an unknown command names the command that was probably meant."""
+    """
+    Parser of all arguments, or of those of a command.
+
+    Its error about an unknown command names the command that was probably meant.
+
+    Attributes:
+        program_after: what precedes a script or `-m module` with its arguments, which become `program`: "options", "--", or "" if
+            there is no script. argparse cannot split them off: it would interpret options of the script, such as `--help`.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._with_values: set[str] = set()
+        self.program_after = ""
+        super().__init__(**options)
 
     def error(self, message: str) -> NoReturn:
         found = _UNKNOWN_COMMAND.match(message)
         super().error(message if found is None else _describe_unknown(found.group(1), found.group(2)))
+
+    def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
+        action = super().add_argument(*names, **options)
+        if action.nargs is None:
+            self._with_values.update(action.option_strings)
+        return action
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if not self.program_after:
+            return super().parse_known_args(args, namespace)
+        end = args.index("--") if "--" in args else len(args)
+        if self.program_after == "options":
+            end = self._end_of_options(args)
+        namespace, unknown = super().parse_known_args(args[:end], namespace)
+        namespace.program = args[end + 1 :] if args[end : end + 1] == ["--"] else args[end:]
+        return namespace, unknown
+
+    def _end_of_options(self, args: Sequence[str]) -> int:
+        end = 0
+        while end < len(args) and re.match("-(?!m|-$|$)", args[end]):
+            end += 2 if args[end] in self._with_values else 1
+        return min(end, len(args))
 
 
 def _describe_unknown(name: str, choices: str) -> str:
@@ -60,7 +73,7 @@ def _describe_unknown(name: str, choices: str) -> str:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line. Its result has the name of the command in `command`."""
+    """Return the parser of the command line. Its result has the name of the command in `command`, and its module in `module`."""
     parser = _Parser(
         prog="tensorpack-lite",
         description="Run old scripts. Inspect checkpoints, statistics and data of a training.",
@@ -68,20 +81,26 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"tensorpack_lite {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
 
-    def add(name: str, text: str, epilog: str | None = None) -> argparse.ArgumentParser:
-        command: argparse.ArgumentParser = commands.add_parser(
-            name, help=text, description=text, epilog=epilog
-        )
+    def add(name: str, text: str, epilog: str | None = None, module: str = "", usage: str = "") -> _Parser:
+        command: _Parser = commands.add_parser(name, help=text, description=text, epilog=epilog)
+        command.set_defaults(module=module or name.replace("-", "_"))
+        if usage:
+            command.usage = f"%(prog)s {usage}"
+            command.program_after = "options" if usage.endswith(_ARGUMENTS) else ""
         return command
 
     _add_checkpoint_commands(add)
     _add_training_commands(add)
+    _add_commands_about_processes(add)
     _add_pipeline_commands(add)
     _add_script_commands(add)
+    _add_proposals(add)
+    _add_run(add)
+    _add_commands_about_this_machine(add)
     return parser
 
 
-def _add_numbers(command: argparse.ArgumentParser, **options: tuple[float, str]) -> None:
+def _add_numbers(command: _Parser, **options: tuple[float, str]) -> None:
     """Add options with numbers, each with its default, which has the type of the number, and its description."""
     for name, (default, text) in options.items():
         command.add_argument(
@@ -89,11 +108,12 @@ def _add_numbers(command: argparse.ArgumentParser, **options: tuple[float, str])
         )
 
 
-def _add_checkpoint_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
+def _add_checkpoint_commands(add: Callable[..., _Parser]) -> None:
     """Add the commands about checkpoints and parameter files."""
     command = add(
         "ls-checkpoint",
         "List the variables in a checkpoint or a parameter file, and the state of the training.",
+        module="checkpoints",
     )
     command.add_argument("path", help=_PATH_HELP)
     command.add_argument("--match", default="", help=_MATCH_HELP)
@@ -115,6 +135,7 @@ def _add_checkpoint_commands(add: Callable[..., argparse.ArgumentParser]) -> Non
     command = add(
         "checkpoint-diff",
         "Compare the variables of two checkpoints or parameter files. The exit code is 1 if they differ.",
+        module="checkpoints",
     )
     command.add_argument("first", help=_PATH_HELP)
     command.add_argument("second", help="likewise")
@@ -122,8 +143,8 @@ def _add_checkpoint_commands(add: Callable[..., argparse.ArgumentParser]) -> Non
     _add_numbers(command, rtol=(0.0, "relative tolerance"), atol=(0.0, "absolute tolerance"))
 
 
-def _add_training_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the commands about training runs, which read what they wrote to their directories."""
+def _add_training_commands(add: Callable[..., _Parser]) -> None:
+    """Add the commands that read what training runs wrote to their directories."""
     command = add(
         "plot",
         "Plot the scalars of one or several training runs. Training and validation curves of a statistic share a plot.",
@@ -167,6 +188,9 @@ def _add_training_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
     command.add_argument("second", help="likewise")
     command.add_argument("--json", action="store_true", help="print JSON")
 
+
+def _add_commands_about_processes(add: Callable[..., _Parser]) -> None:
+    """Add the commands about training runs that are in progress, and `nan-replay`."""
     command = add(
         "where",
         "Say where a running training is: the step or callback, and who waits for whom. The training is not disturbed.",
@@ -186,17 +210,19 @@ def _add_training_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
         "nan-replay",
         "Run the step again that TerminateOnNaN has examined (exit code 0: not finite again, 1: finite).",
         "Runs the script of the training until before its first step. Example: nan-replay train_log/x/nan-4711",
+        usage=f"directory [-- {_PROGRAM}]",
     )
-    command.usage = "%(prog)s directory [-- (script.py | -m module) [argument ...]]"
     command.add_argument("directory", help="the directory nan-<step> that TerminateOnNaN wrote")
+    command.program_after = "--"
 
 
-def _add_pipeline_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
+def _add_pipeline_commands(add: Callable[..., _Parser]) -> None:
     """Add the commands about DataFlows."""
     command = add(
         "data-check",
         "Run a DataFlow and report broken promises (exit code 1), its speed, and the stage that limits it.",
         "Example: write `def get_data(): return BatchData(...)` in train.py and run: data-check train:get_data",
+        "pipelines",
     )
     command.add_argument("target", metavar="module:function", help=_TARGET_HELP)
     _add_numbers(
@@ -212,6 +238,7 @@ def _add_pipeline_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
         "Cut a DataFlow at several positions, restore each in a new process, and compare the datapoints that follow "
         "(exit code 1 if they differ).",
         "Example: resume-check train:get_data",
+        "pipelines",
     )
     command.add_argument("target", metavar="module:function", help=_TARGET_HELP)
     _add_numbers(
@@ -224,48 +251,49 @@ def _add_pipeline_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
     command.add_argument("--strict", action="store_true", help=_STRICT_HELP)
 
 
-def _add_script_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the commands that run scripts, `docs` and `env`."""
-    command = add(
+def _add_script_commands(add: Callable[..., _Parser]) -> None:
+    """Add the commands that run a script to examine it."""
+    add(
         "lint",
         "Run a script until its training starts, and print the mistakes that lint finds in it (exit code 1). No log "
         "directory is changed.",
         "Example: lint train.py --gpu 0",
+        "scripts",
+        _PROGRAM,
     )
-    command.usage = "%(prog)s (script.py | -m module) [argument ...]"
-
-    command = add(
+    add(
         "rehearse",
         "Go through a whole training in seconds: 2 steps of 2 epochs, all callbacks, a resume and a prediction (exit code 1: a "
         "part has failed). No log directory is changed.",
         "Example: rehearse train.py --gpu 0",
+        "scripts",
+        _PROGRAM,
     )
-    command.usage = "%(prog)s (script.py | -m module) [argument ...]"
-
     command = add(
         "schedule",
         "Show the values that callbacks will give to the learning rate and other hyper-parameters, before training.",
         "Example: schedule -o schedule.png train.py --gpu 0",
+        "scripts",
+        f"[--epochs N] [-o FILE.png] {_PROGRAM}",
     )
-    command.usage = "%(prog)s [--epochs N] [-o FILE.png] (script.py | -m module) [argument ...]"
     command.add_argument("--epochs", type=int, help="number of epochs (default: those of the training)")
     command.add_argument("-o", "--output", help="also draw them in this file")
-
-    command = add(
+    add(
         "summary",
         "Show the layers of a model: output shapes, parameters, floating-point operations and memory. Of a checkpoint: parameters.",
         "Example: summary train.py --gpu 0, or: summary train_log/mnist",
+        usage="(script.py | -m module | checkpoint) [argument ...]",
     )
-    command.usage = "%(prog)s (script.py | -m module | checkpoint) [argument ...]"
 
+
+def _add_proposals(add: Callable[..., _Parser]) -> None:
+    """Add the commands that run a script to propose a setting."""
     command = add(
         "find-lr",
         "Propose a learning rate for a script, by steps with growing rates. No log directory is changed.",
         "Example: find-lr train.py --gpu 0",
-    )
-    command.usage = (
-        "%(prog)s [--variable NAME] [--lowest X] [--highest X] [--steps N] [-o FILE.png] "
-        "(script.py | -m module) [argument ...]"
+        "scripts",
+        f"[--variable NAME] [--lowest X] [--highest X] [--steps N] [-o FILE.png] {_PROGRAM}",
     )
     command.add_argument("--variable", default="learning_rate", help="its name (default %(default)s)")
     _add_numbers(
@@ -275,14 +303,14 @@ def _add_script_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
         steps=(100, "the number of steps"),
     )
     command.add_argument("-o", "--output", default="find-lr.png", help="the picture (default %(default)s)")
-
     command = add(
         "find-batch",
         "Propose a batch size for a script: double it until memory or the gain ends (exit code 1: the script's own batch does not "
         "fit). No log directory is changed.",
         "Example: find-batch train.py --gpu 0",
+        "scripts",
+        f"[--steps N] [--gain X] [--memory MB] {_PROGRAM}",
     )
-    command.usage = "%(prog)s [--steps N] [--gain X] [--memory MB] (script.py | -m module) [argument ...]"
     _add_numbers(
         command,
         steps=(20, "the number of steps with each batch"),
@@ -290,14 +318,14 @@ def _add_script_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
         memory=(0.0, "the megabytes that the process may use, 0 for what is free now"),
     )
 
+
+def _add_run(add: Callable[..., _Parser]) -> None:
     command = add(
         "run",
         "Run a script written for TensorFlow 1 and tensorpack, unmodified, on the installed TensorFlow.",
         "Example: tensorpack-lite run train.py --gpu 0",
-    )
-    command.usage = (
-        "%(prog)s [--check] [--cpu-layout {auto,on,off}] [--pretend-gpu[=N]] [--tf1-packages NAME[,NAME]] "
-        "(script.py | -m module) [argument ...]"
+        usage="[--check] [--cpu-layout {auto,on,off}] [--pretend-gpu[=N]] [--tf1-packages NAME[,NAME]] "
+        + _PROGRAM,
     )
     command.add_argument(
         "--check",
@@ -326,6 +354,8 @@ def _add_script_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
         help="installed packages, separated by commas, that get TensorFlow 1 as the script does",
     )
 
+
+def _add_commands_about_this_machine(add: Callable[..., _Parser]) -> None:
     command = add(
         "docs",
         "Build the documentation of a clone, with the API reference, and open it in a browser.",

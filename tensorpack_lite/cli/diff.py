@@ -13,22 +13,22 @@ from ..diagnostics.diff.run_verdict import verdict
 from ..utils.errors import parsing
 from ..utils.json_rows import read_json_rows
 from ..utils.manifest_file import FILENAME, read_manifest
-from .variables import read_variables
+from .checkpoints import read_variables
 
 
-def run(args: argparse.Namespace) -> int:
+def diff(args: argparse.Namespace) -> int:
     """Print the comparison. Return 1 if more than the machine and the time differ."""
     sentence, sections = compare_runs(args.first, args.second)
     if args.json:
-        content = {"verdict": sentence, "sections": {one.title: vars(one) for one in sections}}
+        content = {"verdict": sentence, "sections": {section.title: vars(section) for section in sections}}
         sys.stdout.write(json.dumps(content, indent=1) + "\n")
     else:
-        width = max(len(one.title) for one in sections) if sections else 0
+        width = max(len(section.title) for section in sections) if sections else 0
         sys.stdout.write(f"{sentence}\n\n")
-        for one in sections:
-            sys.stdout.write(f"{one.title:{width}}  {one.state}\n")
-            sys.stdout.writelines(f"    {line}\n" for line in one.differences)
-    return 1 if any(one.differences for one in sections if one.title != "machine") else 0
+        for section in sections:
+            sys.stdout.write(f"{section.title:{width}}  {section.state}\n")
+            sys.stdout.writelines(f"    {line}\n" for line in section.differences)
+    return 1 if any(section.differences for section in sections if section.title != "machine") else 0
 
 
 def compare_runs(first: str, second: str) -> tuple[str, list[Section]]:
@@ -88,7 +88,7 @@ def _without_directory(value: Any, directory: str) -> Any:
         is_inside = value == directory or value.startswith(directory + os.sep)
         return f"<log>{value[len(directory) :]}" if is_inside else value
     if isinstance(value, list):
-        return [_without_directory(one, directory) for one in value]
+        return [_without_directory(item, directory) for item in value]
     if isinstance(value, dict):
-        return {name: _without_directory(one, directory) for name, one in value.items()}
+        return {name: _without_directory(item, directory) for name, item in value.items()}
     return value

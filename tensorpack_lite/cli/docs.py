@@ -12,17 +12,11 @@ from pathlib import Path
 
 _LIBRARY = Path(__file__).resolve().parents[1]
 _BUILDERS = (
-    "sphinx",
-    "myst_parser",
-    "furo",
-    "sphinx_copybutton",
-    "sphinx_design",
-    "sphinx_reredirects",
-    "tensorflow",
-)
+    "sphinx", "myst_parser", "furo", "sphinx_copybutton", "sphinx_design", "sphinx_reredirects", "tensorflow",
+)  # fmt: skip
 
 
-def run(args: argparse.Namespace) -> int:
+def docs(args: argparse.Namespace) -> int:
     """Build the pages that are not up to date, and open the first one."""
     source = _find_sources()
     missing = [name for name in _BUILDERS if find_spec(name) is None]

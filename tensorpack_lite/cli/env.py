@@ -9,7 +9,7 @@ from ..diagnostics.gpu.report import make_gpu_report
 from ..tfutils.environment import collect_env_info
 
 
-def run(args: argparse.Namespace) -> int:
+def env(args: argparse.Namespace) -> int:
     """Print the description. Return 1 with `--gpu` if no GPU works, otherwise 0."""
     if args.gpu:
         report = make_gpu_report()

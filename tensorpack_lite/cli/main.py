@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
 import re
@@ -10,14 +9,12 @@ import sys
 from typing import Sequence
 
 from ..utils.streams import standard_streams
-from .arguments import make_parser, split_program
+from .arguments import make_parser
 
 _ERROR = 2
 # TensorFlow 2.21 announces oneDNN whatever the log level is. The commands compute nothing with TensorFlow.
 _QUIET_TENSORFLOW = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
-# commands whose arguments end with a script and its own
-_BEFORE_A_SCRIPT = ("find-batch", "find-lr", "lint", "rehearse", "run", "schedule", "summary")
-_RUN_USERS_CODE = (*_BEFORE_A_SCRIPT, "data-check", "nan-replay", "resume-check")
+_RUN_USERS_CODE = {"program", "target"}  # arguments of commands that do
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,24 +37,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str] | None) -> int:
     parser = make_parser()
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    program: list[str] = []
-    if arguments[:1] and arguments[0] in _BEFORE_A_SCRIPT:
-        options, program = split_program(arguments[1:])
-        arguments = [arguments[0], *options]
-    elif arguments[:1] == ["nan-replay"] and "--" in arguments:
-        end = arguments.index("--")
-        arguments, program = arguments[:end], arguments[end + 1 :]
-    args = parser.parse_args(arguments, argparse.Namespace(program=program))
+    args = parser.parse_args(argv)
     if args.command is None:
         parser.print_help(sys.stderr)
         return _ERROR
-    if argv is None and args.command not in _RUN_USERS_CODE:
+    if argv is None and not _RUN_USERS_CODE & set(vars(args)):
         os.environ.update(_QUIET_TENSORFLOW)
     try:
         # Some commands import TensorFlow, so only the command that runs is imported.
-        command = importlib.import_module("." + args.command.replace("-", "_"), __package__)
-        return int(command.run(args))
+        module = importlib.import_module(f".{args.module}", __package__)
+        return int(getattr(module, args.command.replace("-", "_"))(args))
     except _expected_errors() as error:
         text = error.args[0] if isinstance(error, KeyError) and error.args else error
         sys.stderr.write(f"tensorpack-lite {args.command}: {text}\n")

@@ -10,7 +10,7 @@ import sys
 from ..diagnostics.probe.request import run_probe
 
 
-def run(args: argparse.Namespace) -> int:
+def nan_replay(args: argparse.Namespace) -> int:
     """
     Run the script in another process until before its first step, and there the recorded step.
 

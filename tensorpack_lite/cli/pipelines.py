@@ -1,7 +1,8 @@
-"""The target and the findings of the commands that run a DataFlow: `data-check` and `resume-check`."""
+"""The commands that run a DataFlow: `data-check` checks its promises and finds its bottleneck, `resume-check` cuts and restores it."""
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import os
 import sys
@@ -11,14 +12,20 @@ from typing import Any, Callable, Sequence
 
 from tabulate import tabulate
 
-from ..diagnostics.data_check.examine import Finding
+from ..diagnostics.data_check.examine import BROKEN, OK, Finding, examine
+from ..diagnostics.data_check.resume_check import check_resume
+from ..diagnostics.data_check.stage_speed import PipelineSpeed
+from ..diagnostics.speed.advice_text import describe_advice, describe_full_cores, describe_part
+from ..diagnostics.speed.bottleneck import advise
+from ..diagnostics.speed.stage_rows import format_rows, make_rows
 from .files import check_exists
 
 _WIDTH = 88  # columns for the findings
+_REASON_WIDTH = 80
 
 
 @dataclass(frozen=True)
-class Target:
+class _Target:
     """
     The function that `module:function` names. It can be pickled, whatever the function is.
 
@@ -30,10 +37,10 @@ class Target:
 
     def __call__(self) -> Any:
         """Call the function."""
-        return find_function(self.name)()
+        return _find_function(self.name)()
 
 
-def find_function(target: str) -> Callable[[], Any]:
+def _find_function(target: str) -> Callable[[], Any]:
     """
     Import the function that `module:function` names.
 
@@ -57,7 +64,50 @@ def find_function(target: str) -> Callable[[], Any]:
     return function
 
 
-def show_findings(findings: Sequence[Finding]) -> str:
+def _show_findings(findings: Sequence[Finding]) -> str:
     """Return the findings as a table."""
     rows = [(f.check, f.status, textwrap.fill(f.text, _WIDTH)) for f in findings]
     return tabulate(rows, headers=["check", "result", "finding"])
+
+
+def data_check(args: argparse.Namespace) -> int:
+    """Examine the DataFlow and print the report. Return 1 if it breaks a promise."""
+    report = examine(_find_function(args.target), seconds=args.seconds, size=args.size, seed=args.seed)
+    sys.stdout.write(f"{args.target}\n\n{_show_findings(report.findings)}\n")
+    if report.speed is not None:
+        sys.stdout.write(f"\n{_show_speed(report.speed)}\n")
+    unwanted = [f for f in report.findings if f.status != OK] if args.strict else report.broken
+    return 1 if unwanted else 0
+
+
+def _show_speed(speed: PipelineSpeed) -> str:
+    load = speed.load
+    unit, units = ("batch", "batches") if speed.makes_batches else ("sample", "samples")
+    rows = format_rows(make_rows(load.parts, load.num_steps, load.seconds), unit)
+    return (
+        f"{rows}\n\nThe pipeline yields {speed.per_second:,.1f} {units} per second.\n{_describe_limit(speed)}"
+    )
+
+
+def _describe_limit(speed: PipelineSpeed) -> str:
+    if speed.load.cores_are_full:
+        return describe_full_cores(speed.load)
+    if speed.limit is None:
+        return "Which stage limits the speed is not known: measure longer (--seconds), or with no other programs."
+    limit = f"{describe_part(speed.limit)} limits the speed."
+    return f"{limit} {describe_advice(speed.load, advise(speed.load))}"
+
+
+def resume_check(args: argparse.Namespace) -> int:
+    """Check the DataFlow and print the results. Return 1 if datapoints differ."""
+    _find_function(args.target)
+    check = check_resume(_Target(args.target), args.cuts, args.size, args.seconds, args.seed)
+    sys.stdout.write(f"{args.target} (cuts: --seed {check.seed})\n\n")
+    if check.stages:
+        rows = [
+            (stage.stage, stage.level, textwrap.fill(stage.reason, _REASON_WIDTH)) for stage in check.stages
+        ]
+        sys.stdout.write(f"{tabulate(rows, headers=['stage', 'level', 'reason'])}\n\n")
+    sys.stdout.write(f"{_show_findings(check.findings)}\n")
+    unwanted = [f for f in check.findings if f.status == BROKEN or (args.strict and f.status != OK)]
+    return 1 if unwanted else 0

@@ -23,7 +23,7 @@ _MAX_COLUMNS = 3
 _WITHOUT_WINDOWS = {"agg", "cairo", "pdf", "pgf", "ps", "svg", "template"}  # matplotlib's backends
 
 
-def run(args: argparse.Namespace) -> int:
+def plot(args: argparse.Namespace) -> int:
     """Read all curves, plot them, and write or show the picture."""
     curves = {path: _read_curves(path, args.x, re.compile(args.match)) for path in args.paths}
     names = sorted({name for of_file in curves.values() for name in of_file})
@@ -40,8 +40,8 @@ def run(args: argparse.Namespace) -> int:
     figure = _draw(pyplot, curves, names, args.x)
     if args.output:
         figure.savefig(args.output)
-        trainings = "1 training" if len(curves) == 1 else f"{len(curves)} trainings"
-        sys.stdout.write(f"{len(names)} scalars of {trainings} written to {args.output}\n")
+        runs = "1 training run" if len(curves) == 1 else f"{len(curves)} training runs"
+        sys.stdout.write(f"{len(names)} scalars of {runs} written to {args.output}\n")
     else:
         pyplot.show()
     pyplot.close(figure)

@@ -18,7 +18,7 @@ from ..ranks.rank_info import find_rank_info, find_remark
 _HEADERS = ["rank", "host", "address", "launcher", "round trip"]
 
 
-def run(args: argparse.Namespace) -> int:
+def ranks(args: argparse.Namespace) -> int:
     """
     Meet the other ranks, and print the table on rank 0.
 
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         )
         try:
             machines = gather_machines(channel)
-            others = channel.gather(
+            rows_of_ranks = channel.gather(
                 "the launchers", [place.launcher, f"{channel.round_trip() * 1000:.2f} ms"]
             )
         finally:
@@ -57,11 +57,11 @@ def run(args: argparse.Namespace) -> int:
     except RankError as error:
         sys.stderr.write(f"tensorpack-lite ranks: {error}\n")
         return 2
-    if others is not None:
+    if rows_of_ranks is not None:
         hosts = [parse_address(address)[0] for address in machines.addresses]
         rows = [
-            [rank, name, host, *other]
-            for rank, (name, host, other) in enumerate(zip(machines.names, hosts, others))
+            [rank, name, host, *columns]
+            for rank, (name, host, columns) in enumerate(zip(machines.names, hosts, rows_of_ranks))
         ]
         sys.stdout.write(tabulate(rows, headers=_HEADERS) + "\n")
     return 0

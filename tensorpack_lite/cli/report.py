@@ -14,7 +14,7 @@ from ..utils.errors import DamagedFileError
 from .diff import compare_runs
 
 
-def run(args: argparse.Namespace) -> int:
+def report(args: argparse.Namespace) -> int:
     """
     Write the report, or serve it until Ctrl-C.
 
@@ -39,7 +39,7 @@ def _serve(args: argparse.Namespace) -> int:
 
     def make() -> tuple[str, bool]:
         trainings = [read_training(path) for path in args.paths]
-        return make_page(trainings, _compare(args.paths)), any(one.is_running for one in trainings)
+        return make_page(trainings, _compare(args.paths)), any(training.is_running for training in trainings)
 
     make()  # so that a directory that does not exist is an error now
     with ReportServer(make, args.port) as server:
@@ -61,5 +61,5 @@ def _compare(paths: list[str]) -> Comparison | None:
         verdict, sections = compare_runs(first, second)
     except (OSError, DamagedFileError) as error:
         return Comparison(f"The training runs cannot be compared: {error}", [])
-    shown = [(one.title, one.state, one.differences) for one in sections]
+    shown = [(section.title, section.state, section.differences) for section in sections]
     return Comparison(f"A is {first}, B is {second}. {verdict}", shown)

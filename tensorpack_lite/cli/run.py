@@ -97,6 +97,7 @@ def _version(package: str) -> str:
     spec = find_spec(package)
     folder = Path(str(spec.origin)).parents[1] if spec else Path()
     found = [
-        re.fullmatch(rf"{package}(?:_cpu|_gpu|_rocm)?-(.+)\.dist-info", one.name) for one in folder.iterdir()
+        re.fullmatch(rf"{package}(?:_cpu|_gpu|_rocm)?-(.+)\.dist-info", path.name)
+        for path in folder.iterdir()
     ]
     return next((match.group(1) for match in found if match), "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 
 from tabulate import tabulate
@@ -11,13 +10,12 @@ from tabulate import tabulate
 from ..diagnostics.model_summary.show import show_bytes
 from ..diagnostics.probe.request import run_probe
 from ..tfutils.checkpoint_reader import CheckpointReader
-from ..tfutils.varmanip import get_checkpoint_path, is_training_name
-from .programs import find_program
+from ..tfutils.varmanip import get_checkpoint_path
+from .dump_params import is_parameter
+from .files import find_program
 
-_COUNTERS = re.compile(r"(^|/)(global_step|beta\d_power(_\d+)?)$")
 
-
-def run(args: argparse.Namespace) -> int:
+def summary(args: argparse.Namespace) -> int:
     """
     Run the script until its training begins, or read the checkpoint.
 
@@ -35,16 +33,12 @@ def _summarize(path: str) -> str:
     """Return a table of the parameters in a checkpoint by layer, the scope of their names."""
     checkpoint = CheckpointReader(get_checkpoint_path(path))
     layers: dict[str, list[int]] = {}
-    rest = [0, 0]
+    of_training = [0, 0]
     for name, shape in checkpoint.shapes.items():
         num = 1
         for size in shape:
             num *= size
-        layer = (
-            rest
-            if is_training_name(name) or _COUNTERS.search(name)
-            else layers.setdefault(name.rpartition("/")[0], [0, 0])
-        )
+        layer = layers.setdefault(name.rpartition("/")[0], [0, 0]) if is_parameter(name) else of_training
         layer[0] += num
         layer[1] += num * max(1, checkpoint.dtypes[name].size)
     rows = [[name, f"{num:,}", show_bytes(size)] for name, (num, size) in layers.items()]
@@ -57,6 +51,6 @@ def _summarize(path: str) -> str:
         disable_numparse=True,
     )
     return (
-        f"{table}\nVariables that only training needs: {rest[0]:,}, {show_bytes(rest[1])}. A checkpoint has no shapes of outputs; "
+        f"{table}\nVariables that only training needs: {of_training[0]:,}, {show_bytes(of_training[1])}. A checkpoint has no shapes of outputs; "
         "for these, pass the script."
     )

@@ -16,7 +16,7 @@ from ..utils.training_lock import TrainingLock
 _SECONDS = 8.0
 
 
-def run(args: argparse.Namespace) -> int:
+def where(args: argparse.Namespace) -> int:
     """
     Print the paragraph of a training that runs on this machine.
 

@@ -356,14 +356,14 @@ def without_finish(optimizer: tf.train.Optimizer) -> Iterator[bool]:
         Whether the optimizer has such state.
     """
     usual = tf.train.Optimizer._finish
-    advancing = [one for one in _optimizers_inside(optimizer) if type(one)._finish is not usual]
-    for one in advancing:
-        replace(one, "_finish", lambda updates, name: _tensorflow.group(*updates, name=name))
+    advancing = [inner for inner in _optimizers_inside(optimizer) if type(inner)._finish is not usual]
+    for inner in advancing:
+        replace(inner, "_finish", lambda updates, name: _tensorflow.group(*updates, name=name))
     try:
         yield bool(advancing)
     finally:
-        for one in advancing:
-            del one._finish
+        for inner in advancing:
+            del inner._finish
 
 
 def _optimizers_inside(optimizer: tf.train.Optimizer) -> list[tf.train.Optimizer]:

@@ -2,6 +2,4 @@
 
 from __future__ import annotations
 
-from . import TensorSpec
-
-__all__ = ["TensorSpec"]
+from . import TensorSpec as TensorSpec

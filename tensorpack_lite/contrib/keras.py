@@ -12,9 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Sequence
 
-import numpy as np
-
-from ..callbacks.inference import Inferencer
+from ..callbacks.inference import ScalarStats
 from ..callbacks.inference_runner import InferenceRunner, InferenceRunnerBase
 from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
@@ -232,39 +230,14 @@ class KerasModel:
             raise RuntimeError("KerasModel.fit: call compile(optimizer, loss, metrics) first.")
         callbacks = list(kwargs.pop("callbacks", None) or [])
         if validation_data is not None:
-            callbacks.insert(0, InferenceRunner(validation_data, _Means(self._stats)))
+            means = [
+                ScalarStats([name for name, other in self._stats.items() if other == weight], weight=weight)
+                for weight in dict.fromkeys(self._stats.values())
+            ]
+            callbacks.insert(0, InferenceRunner(validation_data, means))
         if kwargs.get("steps_per_epoch") is None:
             kwargs["steps_per_epoch"] = self.input.size()
         self.trainer.train_with_defaults(callbacks=callbacks, **kwargs)
-
-
-class _Means(Inferencer):
-    """
-    Means over batches with weights: the number of samples for a loss, that of values for a metric.
-
-    Args:
-        names: the names of the means of a batch, and those of their weights.
-    """
-
-    def __init__(self, names: dict[str, str]) -> None:
-        self._names = names
-        self._sums = self._weights = np.zeros(len(names))
-
-    def _before_inference(self) -> None:
-        self._sums = self._weights = np.zeros(len(self._names))
-
-    def _get_fetches(self) -> list[str]:
-        return [*self._names, *self._names.values()]
-
-    def _on_fetches(self, results: list[Any]) -> None:
-        means, weights = np.reshape(results, [2, -1]).astype("float64")
-        self._sums = self._sums + means * weights
-        self._weights = self._weights + weights
-
-    def _after_inference(self) -> dict[str, Any]:
-        """Return the means. A metric whose values were all behind a mask has none."""
-        totals = zip(self._names, self._sums, self._weights)
-        return {f"validation_{name}": total / weight for name, total, weight in totals if weight}
 
 
 def _default_trainer() -> SingleCostTrainer:

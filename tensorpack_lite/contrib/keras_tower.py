@@ -72,9 +72,9 @@ class TowerCost:
 
     def __call__(self, *tensors: tf.Tensor) -> tf.Tensor:
         """Build one tower and return `total_loss`, a scalar."""
-        inputs, rest = tensors[: self._num_inputs], list(tensors[self._num_inputs :])
+        inputs, data = tensors[: self._num_inputs], list(tensors[self._num_inputs :])
         number = len(self._losses)
-        targets, weights = rest[:number], rest[number:] if self._has_weights else [None] * number
+        targets, weights = data[:number], data[number:] if self._has_weights else [None] * number
         context = get_current_tower_context()
         assert context is not None, "bug: a tower function is called under a TowerContext"
         outputs, regularization = self._build(context, inputs)
@@ -127,7 +127,7 @@ class TowerModel:
         if not model.inputs or any(model is known for known in self._models):
             return False
         ours = {tensor.name for tensor in inputs}
-        return any(one.name in ours or one.op.type != "Placeholder" for one in model.inputs)
+        return any(tensor.name in ours or tensor.op.type != "Placeholder" for tensor in model.inputs)
 
     def _collect(
         self, context: BaseTowerContext, model: tf.keras.Model, sources: list[tf.Tensor]
@@ -140,7 +140,7 @@ class TowerModel:
         if context.is_main_training_tower:
             updates = [*model.get_updates_for(None), *model.get_updates_for(sources)]
             known = tf.get_collection_ref(tf.GraphKeys.UPDATE_OPS)
-            known.extend(op for op in updates if not any(op is other for other in known))
+            known.extend(op for op in updates if not any(op is known_op for known_op in known))
         if context.is_training:  # once for all towers that share the weights
             has_any = bool(tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES))
             of_weights = [regularize_cost_from_collection()] if has_any else []
@@ -221,7 +221,7 @@ def make_losses(loss: Function | list[Function]) -> list[Term]:
     """Return the terms of a loss, or of a list with one loss for each output."""
     get = import_keras().losses.get
     losses = loss if isinstance(loss, (list, tuple)) else [loss]
-    return [_make_term("loss", one, get, output) for output, one in enumerate(losses)]
+    return [_make_term("loss", function, get, output) for output, function in enumerate(losses)]
 
 
 def make_metrics(metrics: Function | list[Function] | None, losses: list[Term]) -> list[Term]:
@@ -236,14 +236,14 @@ def make_metrics(metrics: Function | list[Function] | None, losses: list[Term]) 
     return terms
 
 
-def _make_term(kind: str, given: Function, get: Callable[[str], Any], output: int) -> Term:
-    function = get(given) if isinstance(given, str) else given
-    name = given if isinstance(given, str) else getattr(given, "name", getattr(given, "__name__", ""))
+def _make_term(kind: str, term: Function, get: Callable[[str], Any], output: int) -> Term:
+    function = get(term) if isinstance(term, str) else term
+    name = term if isinstance(term, str) else getattr(term, "name", getattr(term, "__name__", ""))
     if not callable(function) or not name or hasattr(function, "update_state"):
         raise type_error(
             f"setup_keras_trainer: {kind}",
             "the name of a Keras function or a function (target, output) -> values",
-            given,
+            term,
         )
     return Term(f"{name}_{output}" if output else str(name), function, output)
 

@@ -75,8 +75,8 @@ class BatchData(ProxyDataFlow):
             )
 
     def __len__(self) -> int:
-        batches, rest = divmod(len(self.ds), self.batch_size)
-        return batches + (1 if rest and self.remainder else 0)
+        batches, remainder = divmod(len(self.ds), self.batch_size)
+        return batches + (1 if remainder and self.remainder else 0)
 
     def iter_from(self, num_done: int) -> Iterator[Datapoint]:
         """Yield batches, from the next datapoint of `ds` on."""

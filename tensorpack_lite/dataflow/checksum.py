@@ -30,9 +30,8 @@ def add_to_checksum(checksum: int, datapoint: Any) -> int:
 
 def _content(component: Any) -> bytes:
     if issubclass(type(component), np.ndarray) and not component.dtype.hasobject:
-        if (
-            component.size > _NUM_SAMPLED
-        ):  # `flat` copies only these elements, also of an array that is not contiguous
+        # `flat` copies only these elements, also of an array that is not contiguous
+        if component.size > _NUM_SAMPLED:
             return component.flat[:: component.size // _NUM_SAMPLED | 1].tobytes()
         return component.tobytes()
     kind = type(component)

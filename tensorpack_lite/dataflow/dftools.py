@@ -10,11 +10,8 @@ from .remote import dump_dataflow_to_process_queue
 from .serialize import LMDBSerializer, TFRecordSerializer
 
 __all__ = [
-    "LMDBDataPoint",
-    "dump_dataflow_to_lmdb",
-    "dump_dataflow_to_process_queue",
-    "dump_dataflow_to_tfrecord",
-]
+    "LMDBDataPoint", "dump_dataflow_to_lmdb", "dump_dataflow_to_process_queue", "dump_dataflow_to_tfrecord",
+]  # fmt: skip
 
 
 class LMDBDataPoint(LMDBDataDecoder):

@@ -63,7 +63,7 @@ def user_line(error: BaseException) -> str:
         The line; "" if there is none, or if the message of the error names a line already.
     """
     stack = traceback.extract_tb(error.__traceback__)
-    lines = [Line(one.filename, one.lineno or 0, one.name) for one in stack]
+    lines = [Line(frame.filename, frame.lineno or 0, frame.name) for frame in stack]
     users = [f" at {os.path.basename(line.path)}:{line.number}" for line in lines if line.is_of_user]
     return users[-1] if users and users[-1] not in error_text(error) else ""
 

@@ -329,9 +329,9 @@ def _read_hdf5(filename: str, data_paths: list[str]) -> list[np.ndarray]:
         if not absent:
             datasets = [file[path] for path in data_paths]
             # NumPy's product could overflow
-            num_bytes = sum(reduce(mul, each.shape, each.dtype.itemsize) for each in datasets)
+            num_bytes = sum(reduce(mul, dataset.shape, dataset.dtype.itemsize) for dataset in datasets)
             check_unpacked_size(filename, num_bytes)
-            arrays = [each[()] for each in datasets]
+            arrays = [dataset[()] for dataset in datasets]
     if absent:
         raise KeyError(f"HDF5Data: {filename} has no dataset {absent[0]!r}. It contains {', '.join(names)}.")
     lengths = [len(array) if np.ndim(array) else 0 for array in arrays]

@@ -22,8 +22,8 @@ from typing import Any, Callable, Iterator, NamedTuple
 
 import numpy as np
 
+from ..utils.brief_traceback import end_briefly
 from ..utils.inspection import instance_attributes, static_attribute
-from ..utils.uncaught import end_briefly
 from .observing import Begin, Observer, current_stage, forget_stages
 from .part_timing import COST_NS, PartTiming
 from .records import (
@@ -92,16 +92,8 @@ class Meter(Observer):
     part: PartTiming
 
     __slots__ = (
-        "children",
-        "is_outermost",
-        "name",
-        "number",
-        "page",
-        "part",
-        "processes",
-        "threads",
-        "words",
-    )
+        "children", "is_outermost", "name", "number", "page", "part", "processes", "threads", "words",
+    )  # fmt: skip
 
     def __init__(self, name: str, parent: Meter | None = None) -> None:
         self.name = name

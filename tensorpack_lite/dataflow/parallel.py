@@ -15,14 +15,9 @@ from .runner import (
 from .runner_thread import MultiThreadPrefetchData, MultiThreadRunner
 
 __all__ = [
-    "MultiProcessPrefetchData",
-    "MultiProcessRunner",
-    "MultiProcessRunnerZMQ",
-    "MultiThreadPrefetchData",
-    "MultiThreadRunner",
-    "PrefetchData",
-    "PrefetchDataZMQ",
-]
+    "MultiProcessPrefetchData", "MultiProcessRunner", "MultiProcessRunnerZMQ", "MultiThreadPrefetchData",
+    "MultiThreadRunner", "PrefetchData", "PrefetchDataZMQ",
+]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__ = explain_missing_names(__name__)

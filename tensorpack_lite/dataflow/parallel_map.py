@@ -7,9 +7,6 @@ from .map_process import MultiProcessMapData, MultiProcessMapDataZMQ
 from .map_thread import MultiThreadMapData
 
 __all__ = [
-    "MultiProcessMapAndBatchData",
-    "MultiProcessMapAndBatchDataZMQ",
-    "MultiProcessMapData",
-    "MultiProcessMapDataZMQ",
-    "MultiThreadMapData",
-]
+    "MultiProcessMapAndBatchData", "MultiProcessMapAndBatchDataZMQ", "MultiProcessMapData",
+    "MultiProcessMapDataZMQ", "MultiThreadMapData",
+]  # fmt: skip

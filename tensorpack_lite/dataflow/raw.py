@@ -276,7 +276,9 @@ def _are_columns(data: object) -> bool:
     """Return whether data is a list or tuple of arrays of equal length, as the arguments of Keras' `fit` are."""
     if not isinstance(data, (list, tuple)) or len(data) < 2:
         return False
-    return all(isinstance(one, np.ndarray) and one.ndim for one in data) and len(set(map(len, data))) == 1
+    return (
+        all(isinstance(array, np.ndarray) and array.ndim for array in data) and len(set(map(len, data))) == 1
+    )
 
 
 def _level_of(source: object) -> tuple[str, str] | None:

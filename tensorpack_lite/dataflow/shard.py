@@ -16,14 +16,9 @@ from .exact.stage_position import State
 
 # Stages above a ShardData whose position is that of the stage below, for any number of ranks.
 _TRANSPARENT = (
-    "AugmentImageComponent",
-    "AugmentImageComponents",
-    "BatchData",
-    "MapData",
-    "MapDataComponent",
-    "PrintData",
-    "RepeatedData",
-)
+    "AugmentImageComponent", "AugmentImageComponents", "BatchData", "MapData", "MapDataComponent",
+    "PrintData", "RepeatedData",
+)  # fmt: skip
 
 
 class ShardData(ProxyDataFlow):

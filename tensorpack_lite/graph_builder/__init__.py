@@ -15,12 +15,8 @@ from .model_desc import ModelDesc, ModelDescBase
 from .placement import LeastLoadedDeviceSetter
 
 __all__ = [
-    "DataParallelBuilder",
-    "LeastLoadedDeviceSetter",
-    "ModelDesc",
-    "ModelDescBase",
-    "allreduce_grads",
-]
+    "DataParallelBuilder", "LeastLoadedDeviceSetter", "ModelDesc", "ModelDescBase", "allreduce_grads",
+]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__ = explain_missing_names(__name__)

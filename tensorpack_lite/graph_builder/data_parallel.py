@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from contextlib import ExitStack
 from typing import Any, Callable, ContextManager, Sequence, TypeVar
@@ -16,11 +15,10 @@ from ..tfutils.tower.foreign_layers import advice_on_keras
 from ..tfutils.varreplace import custom_getter_scope, override_to_local_variable
 from ..utils import logger
 from ..utils.argtools import graph_memoized
+from ..utils.naming import TOWER_PREFIX
 from .placement import LeastLoadedDeviceSetter, device_of_gpu
 
 T = TypeVar("T")
-
-_TOWER_PREFIX = re.compile(r"tower[0-9]+/")
 
 
 class GraphBuilder(ABC):
@@ -117,7 +115,7 @@ class DataParallelBuilder(GraphBuilder):
     @staticmethod
     def _check_grad_list(grad_list: Sequence[GradVars]) -> None:
         """Raise a ValueError unless all towers have gradients of the same variables in the same order."""
-        names = [[_TOWER_PREFIX.sub("", var.op.name) for _, var in pairs] for pairs in grad_list]
+        names = [[TOWER_PREFIX.sub("", var.op.name) for _, var in pairs] for pairs in grad_list]
         for index, of_tower in enumerate(names):
             if of_tower == names[0]:
                 continue
@@ -134,7 +132,7 @@ class DataParallelBuilder(GraphBuilder):
         """Return a message about variables that a tower created with `tf.Variable(...)`."""
         names = [var.op.name for var in variables]
         of_graph = tf.global_variables()
-        saved = [var.op.name for var in variables if any(var is one for one in of_graph)]
+        saved = [var.op.name for var in variables if any(var is variable for variable in of_graph)]
         text = f"These variables of towers were not created with tf.get_variable: {', '.join(names)}. "
         text += "They are neither shared nor synchronized between towers. "
         if saved:
@@ -187,7 +185,7 @@ class SharedVariablesBuilder(DataParallelBuilder):
             ValueError: the towers have gradients of different variables.
         """
         self._check_grad_list(grad_list)
-        of_towers = [var for var in tf.global_variables() if _TOWER_PREFIX.match(var.op.name)]
+        of_towers = [var for var in tf.global_variables() if TOWER_PREFIX.match(var.op.name)]
         raw = [var for var in of_towers if not _is_used_by_other_towers(var)]
         if raw:
             logger.warning(self._describe_raw_variables(raw))
@@ -248,7 +246,7 @@ def _zeros_once(shape: tuple[int, ...], dtype: tf.DType) -> tf.Tensor:
 def _is_used_by_other_towers(variable: tf.Variable) -> bool:
     """Return whether towers share a variable that one of them created, such as those of one Keras model."""
     tensor = variable.op.outputs[0]
-    towers = {_TOWER_PREFIX.match(op.name) for op in [variable.op, *tensor.consumers()]}
+    towers = {TOWER_PREFIX.match(op.name) for op in [variable.op, *tensor.consumers()]}
     return len({match.group() for match in towers if match is not None}) > 1
 
 

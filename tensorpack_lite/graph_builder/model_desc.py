@@ -64,19 +64,19 @@ class ModelDescBase:
                 inputs = self.inputs()
             if not isinstance(inputs, (list, tuple)):
                 raise _wrong_return(self, "inputs", "a list of tf.TensorSpec", inputs)
-            return [self._to_spec(one, graph) for one in inputs]
+            return [self._to_spec(entry, graph) for entry in inputs]
 
-    def _to_spec(self, one: object, graph: tf.Graph) -> tf.TensorSpec:
-        if isinstance(one, TensorSpec):
-            return one
-        if not isinstance(one, tf.Tensor):
-            raise _wrong_return(self, "inputs", "a list of only tf.TensorSpec or placeholders", one)
-        if one.graph is not graph:
+    def _to_spec(self, entry: object, graph: tf.Graph) -> tf.TensorSpec:
+        if isinstance(entry, TensorSpec):
+            return entry
+        if not isinstance(entry, tf.Tensor):
+            raise _wrong_return(self, "inputs", "a list of only tf.TensorSpec or placeholders", entry)
+        if entry.graph is not graph:
             raise ValueError(
-                f"{type(self).__name__}.inputs: {one.name} was created outside of this method. Create it inside, or use "
+                f"{type(self).__name__}.inputs: {entry.name} was created outside of this method. Create it inside, or use "
                 "tf.TensorSpec."
             )
-        return TensorSpec(shape=one.shape, dtype=one.dtype, name=one.op.name)
+        return TensorSpec(shape=entry.shape, dtype=entry.dtype, name=entry.op.name)
 
     @property
     def input_names(self) -> list[str]:

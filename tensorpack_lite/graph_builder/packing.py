@@ -52,8 +52,8 @@ class GradientPacker:
         total = sum(self._sizes)
         if total < self._num_split * _MIN_ELEMENTS_PER_BUFFER:
             return False
-        quotient, rest = divmod(total, self._num_split)
-        self._split_sizes = [quotient + (i < rest) for i in range(self._num_split)]
+        quotient, remainder = divmod(total, self._num_split)
+        self._split_sizes = [quotient + (i < remainder) for i in range(self._num_split)]
         logger.info(
             f"{len(grads)} gradients ({total} elements) are packed into {self._num_split} buffers per device."
         )

@@ -163,7 +163,7 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         if unknown:
             message = self._describe_raw_variables(unknown)
             trained = tf.trainable_variables()
-            if len(self.towers) > 1 and any(var is one for var in unknown for one in trained):
+            if len(self.towers) > 1 and any(var is variable for var in unknown for variable in trained):
                 raise ValueError(message)
             logger.warning(message)
         if not assignments:
@@ -177,12 +177,12 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
 
 def _nccl_supports(grads: Sequence[tf.Tensor]) -> bool:
     supported = (tf.float16, tf.float32, tf.float64)
-    others = sorted({grad.dtype.base_dtype.name for grad in grads if grad.dtype.base_dtype not in supported})
-    if others:
+    dtypes = sorted({grad.dtype.base_dtype.name for grad in grads if grad.dtype.base_dtype not in supported})
+    if dtypes:
         logger.warning(
-            f"NCCL does not support gradients of dtype {', '.join(others)}. Using mode 'gpu' instead."
+            f"NCCL does not support gradients of dtype {', '.join(dtypes)}. Using mode 'gpu' instead."
         )
-    return not others
+    return not dtypes
 
 
 def _same_initial_values(tower: str) -> ContextManager[None]:

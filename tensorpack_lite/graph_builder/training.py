@@ -6,9 +6,6 @@ from .parameter_server import SyncMultiGPUParameterServerBuilder
 from .replicated import SyncMultiGPUReplicatedBuilder
 
 __all__ = [
-    "AsyncMultiGPUBuilder",
-    "DataParallelBuilder",
-    "GraphBuilder",
-    "SyncMultiGPUParameterServerBuilder",
+    "AsyncMultiGPUBuilder", "DataParallelBuilder", "GraphBuilder", "SyncMultiGPUParameterServerBuilder",
     "SyncMultiGPUReplicatedBuilder",
-]
+]  # fmt: skip

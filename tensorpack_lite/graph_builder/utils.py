@@ -13,14 +13,7 @@ from .packing import GradientPacker
 from .placement import LeastLoadedDeviceSetter, OverrideCachingDevice
 
 __all__ = [
-    "GradientPacker",
-    "LeastLoadedDeviceSetter",
-    "OverrideCachingDevice",
-    "aggregate_grads_colocate",
-    "allreduce_grads",
-    "allreduce_grads_hierarchical",
-    "allreduce_grads_naive",
-    "merge_grad_list",
-    "override_to_local_variable",
-    "split_grad_list",
-]
+    "GradientPacker", "LeastLoadedDeviceSetter", "OverrideCachingDevice", "aggregate_grads_colocate",
+    "allreduce_grads", "allreduce_grads_hierarchical", "allreduce_grads_naive", "merge_grad_list",
+    "override_to_local_variable", "split_grad_list",
+]  # fmt: skip

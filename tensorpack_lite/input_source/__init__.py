@@ -17,16 +17,6 @@ from .tfdata import TFDatasetInput
 from .zmq_input import ZMQInput
 
 __all__ = [
-    "BatchQueueInput",
-    "DummyConstantInput",
-    "FeedInput",
-    "FeedfreeInput",
-    "InputSource",
-    "PlaceholderInput",
-    "QueueInput",
-    "StagingInput",
-    "TFDatasetInput",
-    "TensorInput",
-    "ZMQInput",
-    "remap_input_source",
-]
+    "BatchQueueInput", "DummyConstantInput", "FeedInput", "FeedfreeInput", "InputSource", "PlaceholderInput",
+    "QueueInput", "StagingInput", "TFDatasetInput", "TensorInput", "ZMQInput", "remap_input_source",
+]  # fmt: skip

@@ -92,7 +92,7 @@ class EnqueueOps:
 
     def make_call(self, session: tf.Session, size: int) -> Callable[..., object]:
         """Return a function that enqueues `size` datapoints. Its arguments are the arrays of all of them."""
-        feeds = [placeholder for one in self._placeholders[:size] for placeholder in one]
+        feeds = [placeholder for group in self._placeholders[:size] for placeholder in group]
         return private.make_callable(session, [], [self._ops[size - 1]], feeds)
 
 

@@ -60,9 +60,8 @@ class FeedInput(InputSource):
 
     def _setup(self, input_signature: Sequence[tf.TensorSpec]) -> None:
         self._placeholders = [build_or_reuse_placeholder(spec) for spec in input_signature]
-        self._feed_names = [
-            placeholder.name for placeholder in self._placeholders
-        ]  # faster keys than tensors
+        # faster keys than tensors
+        self._feed_names = [placeholder.name for placeholder in self._placeholders]
         self._who = self.flow.name_input("FeedInput")
         self._convert = self.flow.converter = DatapointConverter(self._who, input_signature)
         self.flow.threads = []

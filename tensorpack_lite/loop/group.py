@@ -11,7 +11,7 @@ from ..utils.errors import describe_got
 from ..utils.utils import humanize_time_delta
 from .callback import Call, Callback, is_overridden
 from .hooks import CallbackToHook
-from .moments import MOMENTS, OWED, Moment, after_step
+from .moments import MOMENTS, OWED, Moment, after_step, of_step
 from .proxy_callback import ProxyCallback
 from .state import QUIET_ENDS
 from .trainer import LoopTrainer
@@ -43,7 +43,7 @@ class Callbacks(Callback):
         num_called: the number of callbacks that this moment has reached, the running one included; all if it would be repeated.
         current_call: the call in progress, None if there is none. Any thread may read it.
         check: called before each call of the moments with `Moment.is_checked`, and after the last one of `trigger_epoch` and of those
-            that follow a step; it may raise an error. None calls nothing. Set it before `before_train`.
+            of each step; it may raise an error. None calls nothing. Set it before `before_train`.
         epoch_seconds: the callbacks that the last `trigger_epoch` has called, and the seconds that each took.
 
     Raises:
@@ -92,7 +92,7 @@ class Callbacks(Callback):
         Continue a training that was saved inside a phase. Call it before `before_train`.
 
         The first call of a phase whose calls are owed skips the callbacks that had been called when the checkpoint was saved.
-        What is left of the moments that follow a step follows `before_epoch`.
+        What is left of the moments that follow a step follows `before_epoch`; what is left of one before a step comes before it.
 
         Args:
             phase: see the attribute.
@@ -125,7 +125,7 @@ class Callbacks(Callback):
             logger.info(
                 f"The checkpoint has states of callbacks that this training does not have: {', '.join(self._states)}."
             )
-        self._in_step = {moment: _find_triggers(self.cbs, moment) for moment in after_step()}
+        self._in_step = {moment: _find_triggers(self.cbs, moment) for moment in of_step()}
         if self.check is not None:
             for moment, triggers in self._in_step.items():
                 if MOMENTS[moment].is_checked:
@@ -141,11 +141,11 @@ class Callbacks(Callback):
                 getattr(self, moment)()
 
     def trigger_step(self) -> None:
-        """Call the callbacks that do something at each step."""
+        """Call the callbacks that do something after each step."""
         self._call_in_step("trigger_step")  # not by way of `_forward`, because this is called most often
 
     def _call_in_step(self, moment: str) -> None:
-        """Call the callbacks that do something at a moment that follows each step."""
+        """Call the callbacks that do something at a moment of each step."""
         triggers = self._in_step[moment]
         if self._resumed is None:
             self.phase = moment

@@ -21,7 +21,8 @@ class Moment(NamedTuple):
         period: "epoch", "step" or "run", if the moment recurs in each of them; otherwise "".
         at_resume: what happens to the calls of this moment if one of them saves a checkpoint and a training resumes from it. "owed":
             it makes the calls that were left. "repeated": it makes all of them. "": the checkpoint counts as saved in the latest
-            moment before that is not "", so all are made; this is not possible between a step and `trigger_step`.
+            moment before that is not "", so all are made. Choose "repeated" if a call only prepares something in the process, and
+            "owed" if a second call would change the result. Moments of a step are "owed".
         is_checked: whether `Callbacks.check`, which may end the training, is called before each call.
     """
 
@@ -46,10 +47,20 @@ _ROWS = (
 MOMENTS = {row.name: row for row in _ROWS}
 
 
+def of_step() -> list[str]:
+    """Return the moments before and after each step, in order."""
+    return [name for name, row in MOMENTS.items() if row.period == "step"]
+
+
+def before_step() -> list[str]:
+    """Return the moments that precede each step, in order."""
+    return [name for name in of_step() if name not in after_step()]
+
+
 def after_step() -> list[str]:
     """Return the moments that follow each step, in order."""
-    names = list(MOMENTS)
-    return [name for name in names[names.index("after_run") :] if MOMENTS[name].period == "step"]
+    later = list(MOMENTS)[list(MOMENTS).index("after_run") :]
+    return [name for name in of_step() if name in later]
 
 
 def after_steps() -> list[str]:

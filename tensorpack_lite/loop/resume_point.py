@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, List, NamedTuple, Sequence
 
-from .moments import MOMENTS, after_step, after_steps
+from .moments import MOMENTS, after_step, after_steps, before_step
 
 _NUMBERS = ("epoch_num", "num_steps", "steps_per_epoch", "global_step", "num_called")
 _PHASES = [name for name, moment in MOMENTS.items() if moment.at_resume]
@@ -73,25 +73,27 @@ class ResumePoint(NamedTuple):
         return any(self.phase in moments[:-1] for moments in (after_step(), after_steps()))
 
     @property
-    def has_calls_left(self) -> bool:
-        """Whether callbacks are left to call before the next step, or before the next epoch begins."""
-        return self.num_called < len(self.callbacks) or self.has_moments_left
+    def has_triggers_left(self) -> bool:
+        """Whether callbacks are left to call after the last step that is done, which are those that trigger something."""
+        is_after = self.phase in after_step() + after_steps()
+        return (is_after and self.num_called < len(self.callbacks)) or self.has_moments_left
 
     def with_steps_per_epoch(self, steps_per_epoch: int) -> ResumePoint:
-        """Return the place after the same number of steps in epochs of another length, with all callbacks called."""
+        """
+        Return the place after the same number of steps in epochs of another length, with all callbacks called.
+
+        A place before a step stays one, because that step comes next in any case.
+        """
         if steps_per_epoch == self.steps_per_epoch:
             return self
         epoch_num, num_steps = self.starting_epoch, 0
         if steps_per_epoch > 0 and self.steps_per_epoch > 0:
             total = (self.epoch_num - 1) * self.steps_per_epoch + self.num_steps
             epoch_num, num_steps = total // steps_per_epoch + 1, total % steps_per_epoch
-        return self._replace(
-            epoch_num=epoch_num,
-            num_steps=num_steps,
-            steps_per_epoch=steps_per_epoch,
-            phase="before_epoch",
-            num_called=len(self.callbacks),
-        )
+        place = self._replace(epoch_num=epoch_num, num_steps=num_steps, steps_per_epoch=steps_per_epoch)
+        if self.phase in before_step() and steps_per_epoch > 0:
+            return place
+        return place._replace(phase="before_epoch", num_called=len(self.callbacks))
 
     def with_phase_finished(self) -> ResumePoint:
         """Return the next place at which all callbacks have been called."""

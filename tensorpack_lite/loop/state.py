@@ -65,7 +65,7 @@ class TrainLoop:
         global_step: the number of runs of the hooked session, including those before a restored checkpoint.
         local_step: the number of the latest step within its epoch, from 0; -1 before the first step.
         num_done: the number of steps of the epoch that are done. While a step runs, it is equal to `local_step`; afterwards, 1 larger.
-        has_calls_left: whether the checkpoint that training resumes from was saved while callbacks were being
+        has_triggers_left: whether the checkpoint that training resumes from was saved while callbacks were being
             triggered, so that some of them are triggered before the next step.
         outcome: how training ended, an `Outcome`; None until then. It is set before `after_train`, where a callback
             reads `self.trainer.loop.outcome`. An error in `after_train` does not change it.
@@ -85,7 +85,7 @@ class TrainLoop:
         self.heartbeats = 0
         self._ranges: tuple[int, int, int] | None = None
         self._resumed: tuple[int, int] | None = None
-        self.has_calls_left = False
+        self.has_triggers_left = False
         self._first_global_step: int | None = None
         self._step_began_at = 0
         self._epoch_began_at: int | None = None  # None before the first epoch
@@ -107,7 +107,7 @@ class TrainLoop:
         self._ranges = (steps_per_epoch, starting_epoch, check_count("Trainer: max_epoch", max_epoch))
         self.epoch_num = starting_epoch - 1
 
-    def resume_at(self, epoch_num: int, num_steps: int, has_calls_left: bool = False) -> None:
+    def resume_at(self, epoch_num: int, num_steps: int, has_triggers_left: bool = False) -> None:
         """
         Continue inside an epoch; the trainer calls it between `config` and `before_train`.
 
@@ -116,10 +116,10 @@ class TrainLoop:
         Args:
             epoch_num: the epoch.
             num_steps: the number of its steps that are done.
-            has_calls_left: see the attribute.
+            has_triggers_left: see the attribute.
         """
         self._resumed = (epoch_num, num_steps)
-        self.has_calls_left = has_calls_left
+        self.has_triggers_left = has_triggers_left
         self.local_step, self.num_done = num_steps - 1, num_steps
 
     @property

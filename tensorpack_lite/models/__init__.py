@@ -31,35 +31,12 @@ from .shapes import ConcatWith
 from .variables import VariableHolder, rename_tflayer_get_variable
 
 __all__ = [
-    "GRU",
-    "LSTM",
-    "AvgPooling",
-    "BNReLU",
-    "BatchNorm",
-    "BatchRenorm",
-    "ConcatWith",
-    "Conv2D",
-    "Conv2DTranspose",
-    "Deconv2D",
-    "Dropout",
-    "FixedUnPooling",
-    "FullyConnected",
-    "GlobalAvgPooling",
-    "InstanceNorm",
-    "LayerNorm",
-    "LinearWrap",
-    "MaxPooling",
-    "Maxout",
-    "PReLU",
-    "VariableHolder",
-    "disable_layer_logging",
-    "l1_regularizer",
-    "l2_regularizer",
-    "layer_register",
-    "regularize_cost",
-    "regularize_cost_from_collection",
-    "rename_tflayer_get_variable",
-]
+    "GRU", "LSTM", "AvgPooling", "BNReLU", "BatchNorm", "BatchRenorm", "ConcatWith", "Conv2D",
+    "Conv2DTranspose", "Deconv2D", "Dropout", "FixedUnPooling", "FullyConnected", "GlobalAvgPooling",
+    "InstanceNorm", "LayerNorm", "LinearWrap", "MaxPooling", "Maxout", "PReLU", "VariableHolder",
+    "disable_layer_logging", "l1_regularizer", "l2_regularizer", "layer_register", "regularize_cost",
+    "regularize_cost_from_collection", "rename_tflayer_get_variable",
+]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__ = explain_missing_names(__name__)

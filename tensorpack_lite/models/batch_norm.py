@@ -333,7 +333,7 @@ def _create_averages(
     if context is not None and context.is_main_training_tower:
         collected = tf.get_collection_ref(tf.GraphKeys.MODEL_VARIABLES)
         for average in averages:
-            if is_variable(average) and not any(average is other for other in collected):
+            if is_variable(average) and not any(average is variable for variable in collected):
                 collected.append(average)
     return averages
 

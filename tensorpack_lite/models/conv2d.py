@@ -94,6 +94,32 @@ def Conv2D(
     dilation = require_pair("Conv2D", "dilation_rate", dilation_rate)
     split = require_integer("Conv2D", "split", split)
     padding = require_padding("Conv2D", padding)
+    _check_combination(channels, filters, split, strides, dilation)
+    kernel_shape = [*kernel_size, channels // split, filters]
+    kernel = create_kernel(kernel_shape, inputs, kernel_initializer, kernel_regularizer)
+    kernel_format = get_kernel_format(data_format)
+    steps = shape4d(strides, kernel_format)
+    convolve = partial(tf.nn.conv2d, strides=steps, padding=padding, data_format=kernel_format)
+    if dilation != [1, 1]:  # on a CPU, TensorFlow 1.15 has no gradient of `tf.nn.conv2d(dilations=...)`
+        convolve = partial(
+            tf.nn.convolution, padding=padding, dilation_rate=dilation, data_format=kernel_format
+        )
+    images = convert_layout(inputs, data_format, kernel_format)
+    weights = read_as(kernel, inputs.dtype)
+    if split == 1 or (dilation == [1, 1] and get_num_gpu() > 0):
+        outputs = multiply(convolve, images, weights)
+    else:
+        split_axis = kernel_format.index("C")
+        groups = zip(tf.split(images, split, split_axis), tf.split(weights, split, 3))
+        outputs = tf.concat([multiply(convolve, *group) for group in groups], split_axis)
+    outputs = convert_layout(outputs, kernel_format, data_format)
+    options = (activation, use_bias, bias_initializer, bias_regularizer, activity_regularizer)
+    return bias_and_activate(outputs, kernel, data_format, *options)
+
+
+def _check_combination(
+    channels: int, filters: int, split: int, strides: list[int], dilation: list[int]
+) -> None:
     if channels % split or filters % split:
         raise ValueError(
             f"{layer_title('Conv2D')}: split is invalid (expected a divisor of both the {channels} input channels and the "
@@ -104,39 +130,6 @@ def Conv2D(
             f"{layer_title('Conv2D')}: strides and dilation_rate cannot be combined (got {strides} and {dilation}). Leave one "
             "of them at 1."
         )
-
-    kernel_shape = [*kernel_size, channels // split, filters]
-    kernel = create_kernel(kernel_shape, inputs, kernel_initializer, kernel_regularizer)
-    kernel_format = get_kernel_format(data_format)
-
-    def convolve(images: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        return multiply(convolve_as_given, images, weights)
-
-    def convolve_as_given(images: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        if dilation == [1, 1]:
-            steps = shape4d(strides, kernel_format)
-            return tf.nn.conv2d(images, weights, strides=steps, padding=padding, data_format=kernel_format)
-        # On a CPU, TensorFlow 1.15 has no gradient of `tf.nn.conv2d(dilations=...)`.
-        return tf.nn.convolution(images, weights, padding, dilation_rate=dilation, data_format=kernel_format)
-
-    images = convert_layout(inputs, data_format, kernel_format)
-    weights = read_as(kernel, inputs.dtype)
-    if split == 1 or (dilation == [1, 1] and get_num_gpu() > 0):
-        outputs = convolve(images, weights)
-    else:
-        split_axis = kernel_format.index("C")
-        groups = zip(tf.split(images, split, split_axis), tf.split(weights, split, 3))
-        outputs = tf.concat([convolve(*group) for group in groups], split_axis)
-    return bias_and_activate(
-        convert_layout(outputs, kernel_format, data_format),
-        kernel,
-        data_format,
-        activation,
-        use_bias=use_bias,
-        bias_initializer=bias_initializer,
-        bias_regularizer=bias_regularizer,
-        activity_regularizer=activity_regularizer,
-    )
 
 
 @layer_register(log_shape=True)
@@ -203,16 +196,9 @@ def Conv2DTranspose(
     )
     outputs = multiply(convolve, images, read_as(kernel, inputs.dtype))
     outputs.set_shape(shape.get_static())
-    return bias_and_activate(
-        convert_layout(outputs, kernel_format, data_format),
-        kernel,
-        data_format,
-        activation,
-        use_bias=use_bias,
-        bias_initializer=bias_initializer,
-        bias_regularizer=bias_regularizer,
-        activity_regularizer=activity_regularizer,
-    )
+    outputs = convert_layout(outputs, kernel_format, data_format)
+    options = (activation, use_bias, bias_initializer, bias_regularizer, activity_regularizer)
+    return bias_and_activate(outputs, kernel, data_format, *options)
 
 
 Deconv2D = Conv2DTranspose

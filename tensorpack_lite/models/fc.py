@@ -80,12 +80,6 @@ def FullyConnected(
             f"{inputs.shape}). Use x.set_shape(...)."
         )
     kernel = create_kernel([size, units], inputs, kernel_initializer, kernel_regularizer)
-    return bias_and_activate(
-        to_float32(multiply(tf.matmul, matrix, read_as(kernel, inputs.dtype))),
-        kernel,
-        activation=activation,
-        use_bias=use_bias,
-        bias_initializer=bias_initializer,
-        bias_regularizer=bias_regularizer,
-        activity_regularizer=activity_regularizer,
-    )
+    outputs = to_float32(multiply(tf.matmul, matrix, read_as(kernel, inputs.dtype)))
+    options = (activation, use_bias, bias_initializer, bias_regularizer, activity_regularizer)
+    return bias_and_activate(outputs, kernel, "channels_last", *options)

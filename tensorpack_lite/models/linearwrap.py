@@ -107,4 +107,5 @@ class _FunctionFinder:
             raise AttributeError(f"LinearWrap: TensorFlow {tensorflow.__version__} has no '{path}'.")
         if not isinstance(found[0], ModuleType):
             return lambda *args, **kwargs: self._wrap.apply(found[0], *args, **kwargs)
-        return _FunctionFinder(self._wrap, [one for one in found if isinstance(one, ModuleType)], path)
+        modules = [module for module in found if isinstance(module, ModuleType)]
+        return _FunctionFinder(self._wrap, modules, path)

@@ -19,12 +19,12 @@ from .variables import VariableHolder
 def bias_and_activate(
     outputs: tf.Tensor,
     kernel: tf.Variable,
-    data_format: str = "channels_last",
-    activation: Callable[[tf.Tensor], tf.Tensor] | str | None = None,
-    use_bias: bool = True,
-    bias_initializer: Callable[..., tf.Tensor] | None = None,
-    bias_regularizer: Callable[[tf.Tensor], tf.Tensor] | None = None,
-    activity_regularizer: Callable[[tf.Tensor], tf.Tensor] | None = None,
+    data_format: str,
+    activation: Callable[[tf.Tensor], tf.Tensor] | str | None,
+    use_bias: bool,
+    bias_initializer: Callable[..., tf.Tensor] | None,
+    bias_regularizer: Callable[[tf.Tensor], tf.Tensor] | None,
+    activity_regularizer: Callable[[tf.Tensor], tf.Tensor] | None,
 ) -> tf.Tensor:
     """
     Add `b`, apply the activation inside the layer's scope, and name the result `output`.

@@ -98,22 +98,10 @@ def LSTM(
     Source: Hochreiter, Schmidhuber 1997, "Long short-term memory"; Gers et al. 2000 for the forget gate.
     """
     cell = LSTMCell(
-        require_integer("LSTM", "units", units),
-        forget_bias,
-        kernel_initializer=kernel_initializer,
-        kernel_regularizer=kernel_regularizer,
+        require_integer("LSTM", "units", units), kernel_initializer, kernel_regularizer, forget_bias
     )
     return _run_layers(
-        "LSTM",
-        cell,
-        inputs,
-        num_layers,
-        bidirectional,
-        sequence_length,
-        mask,
-        initial_state,
-        time_major,
-        unroll,
+        cell, inputs, num_layers, bidirectional, sequence_length, mask, initial_state, time_major, unroll
     )
 
 
@@ -162,21 +150,11 @@ def GRU(
     """
     cell = GRUCell(require_integer("GRU", "units", units), kernel_initializer, kernel_regularizer)
     return _run_layers(
-        "GRU",
-        cell,
-        inputs,
-        num_layers,
-        bidirectional,
-        sequence_length,
-        mask,
-        initial_state,
-        time_major,
-        unroll,
+        cell, inputs, num_layers, bidirectional, sequence_length, mask, initial_state, time_major, unroll
     )
 
 
 def _run_layers(
-    layer: str,
     cell: RecurrentCell,
     inputs: tf.Tensor,
     num_layers: int,
@@ -188,6 +166,7 @@ def _run_layers(
     unroll: bool | None,
 ) -> tuple[tf.Tensor, Any]:
     """Run all cells of a layer, one after the other; arguments as in LSTM."""
+    layer = cell.layer
     x = _require_sequences(layer, inputs)
     run_steps = _unrolled if _is_unrolled(layer, x.shape.as_list()[0 if time_major else 1], unroll) else _scan
     if run_steps is _scan:
@@ -197,7 +176,7 @@ def _run_layers(
     x = x if time_major else tf.transpose(x, [1, 0, 2])
     if valid is not None:  # NaN in the padding would become NaN in the gradient of the kernel: 0 * NaN
         x = tf.where_v2(tf.expand_dims(valid, 2), x, tf.zeros([], x.dtype))
-    x, states = _make_initial_states(layer, cell, x, 1 + bool(bidirectional), num_layers, initial_state)
+    x, states = _make_initial_states(cell, x, 1 + bool(bidirectional), num_layers, initial_state)
     variables: dict[str, Any] = {}
     for number in range(num_layers):
         outputs = []
@@ -340,28 +319,28 @@ def _find_valid_steps(
 
 
 def _make_initial_states(
-    layer: str, cell: RecurrentCell, inputs: tf.Tensor, directions: int, num_layers: int, given: Any
+    cell: RecurrentCell, inputs: tf.Tensor, directions: int, num_layers: int, initial_state: Any
 ) -> tuple[tf.Tensor, list[list[Any]]]:
     """Return the inputs [T, N, D] and `states[direction][layer]`. If N is known for one of them, it is known for all."""
 
     def make_states(make_part: Callable[[], object]) -> list[list[Any]]:
         return [[cell.make_state(make_part) for _ in range(num_layers)] for _ in range(directions)]
 
-    if given is None:
+    if initial_state is None:
         zeros = tf.zeros([StaticDynamicShape(inputs).get_dynamic(1), cell.units], inputs.dtype)
         return inputs, make_states(lambda: zeros)
     form = _pack(make_states(lambda: f"[N, {cell.units}]"))
     try:
-        tf.nest.assert_same_structure(form, given, check_types=False)
+        tf.nest.assert_same_structure(form, initial_state, check_types=False)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{layer_title(layer)}: initial_state has the wrong form (expected that of the returned state, {form!r}, got "
-            f"{given!r})."
+            f"{layer_title(cell.layer)}: initial_state has the wrong form (expected that of the returned state, {form!r}, got "
+            f"{initial_state!r})."
         ) from error
-    parts = [tf.cast(part, inputs.dtype) for part in tf.nest.flatten(given)]
+    parts = [tf.cast(part, inputs.dtype) for part in tf.nest.flatten(initial_state)]
     batch = inputs.shape[1:2]
     for part in parts:
-        _require_shape(layer, "a part of initial_state", part, batch.concatenate([cell.units]))
+        _require_shape(cell.layer, "a part of initial_state", part, batch.concatenate([cell.units]))
         batch = batch.merge_with(part.shape[:1])
     inputs = tf.ensure_shape(inputs, inputs.shape[:1].concatenate(batch).concatenate(inputs.shape[2:]))
     shaped = iter([tf.ensure_shape(part, batch.concatenate([cell.units])) for part in parts])

@@ -8,7 +8,7 @@ from typing import Any, Callable, List, NamedTuple, Tuple
 from ..compat import tfv1 as tf
 from ..compat.variables import get_variable
 from ..tfutils.early_read import shared_read
-from .recurrent_product import Product, multiply
+from .recurrent_product import Product, multiply_last_axis
 
 Step = Callable[[Any, Any], Any]
 MultiplySteps = Callable[[List[tf.Tensor], tf.Tensor], Tuple[Any, Product]]
@@ -32,6 +32,7 @@ class RecurrentCell:
         kernel_regularizer: kernel -> scalar, collected in REGULARIZATION_LOSSES.
 
     Attributes:
+        layer: name of the layer, for messages.
         scope: name of the variable scope that holds the variables of the cell.
     """
 
@@ -39,6 +40,7 @@ class RecurrentCell:
     kernel_initializer: Callable[..., tf.Tensor] | None = None
     kernel_regularizer: Callable[[tf.Tensor], tf.Tensor] | None = None
 
+    layer = ""
     scope = ""
 
     def make_state(self, make_part: Callable[[], Any]) -> Any:
@@ -87,6 +89,7 @@ class RecurrentCell:
         return tf.split(value, [kernel.shape.as_list()[0] - self.units, self.units])
 
 
+@dataclass(eq=False)
 class LSTMCell(RecurrentCell):
     """
     Long short-term memory as in `tf.nn.rnn_cell.LSTMCell`, without peepholes and projection.
@@ -96,11 +99,10 @@ class LSTMCell(RecurrentCell):
         forget_bias: added to the input of the forget gate, in addition to the variable `bias`.
     """
 
-    scope = "lstm_cell"
+    forget_bias: float = 1.0
 
-    def __init__(self, units: int, forget_bias: float, **kwargs: Any) -> None:
-        super().__init__(units, **kwargs)
-        self._forget_bias = forget_bias
+    layer = "LSTM"
+    scope = "lstm_cell"
 
     def make_state(self, make_part: Callable[[], Any]) -> LSTMStateTuple:
         """Return a memory and an output."""
@@ -117,10 +119,10 @@ class LSTMCell(RecurrentCell):
         kernel, bias = self._make_layer(pieces[0], 4 * self.units, 0.0)
         from_input, from_output = self._split(kernel)
         ones = [1.0] * self.units
-        offset = [gate * one for gate in (0.0, 0.0, self._forget_bias, 0.0) for one in ones]
+        offset = [gate * unit for gate in (0.0, 0.0, self.forget_bias, 0.0) for unit in ones]
         total_bias = shared_read(bias) + tf.constant(offset, bias.dtype.base_dtype)
         gates, product = multiply_steps(
-            [multiply(piece, from_input) + total_bias for piece in pieces], from_output
+            [multiply_last_axis(piece, from_input) + total_bias for piece in pieces], from_output
         )
 
         def step(state: LSTMStateTuple, gates: tf.Tensor) -> LSTMStateTuple:
@@ -135,6 +137,7 @@ class LSTMCell(RecurrentCell):
 class GRUCell(RecurrentCell):
     """Gated recurrent unit as in `tf.nn.rnn_cell.GRUCell`: the reset gate acts before the matrix of the candidate."""
 
+    layer = "GRU"
     scope = "gru_cell"
 
     def make_state(self, make_part: Callable[[], Any]) -> Any:
@@ -156,7 +159,9 @@ class GRUCell(RecurrentCell):
         candidate_from_input, candidate_from_output = self._split(candidate_kernel)
         kernel = tf.concat([gates_from_input, candidate_from_input], 1)
         bias = tf.concat([shared_read(gates_bias), shared_read(candidate_bias)], 0)
-        both = [tf.split(multiply(piece, kernel) + bias, [2 * units, units], axis=2) for piece in pieces]
+        both = [
+            tf.split(multiply_last_axis(piece, kernel) + bias, [2 * units, units], axis=2) for piece in pieces
+        ]
         gates, gates_product = multiply_steps([piece for piece, _ in both], gates_from_output)
         candidate, candidate_product = multiply_steps([piece for _, piece in both], candidate_from_output)
 

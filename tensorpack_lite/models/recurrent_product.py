@@ -19,8 +19,7 @@ from typing import Callable
 
 from ..compat import tfv1 as tf
 from ..tfutils.gradient_override import with_gradient
-from ..tfutils.precision import multiply as multiply_narrow
-from ..tfutils.precision import to_compute_dtype, to_float32
+from ..tfutils.precision import multiply, to_compute_dtype, to_float32
 
 Product = Callable[[tf.Tensor], tf.Tensor]
 _PIECE = 8  # steps
@@ -44,7 +43,7 @@ def cut(inputs: tf.Tensor) -> list[tf.Tensor]:
     return tf.split(inputs, [min(_PIECE, num_steps - start) for start in range(0, num_steps, _PIECE)])  # type: ignore[no-any-return]
 
 
-def multiply(x: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
+def multiply_last_axis(x: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
     """
     Multiply the last axis of a tensor by a matrix.
 
@@ -54,7 +53,7 @@ def multiply(x: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
             float32.
     """
     product = tf.matmul if x.shape.ndims == 2 else partial(tf.tensordot, axes=1)
-    return to_float32(multiply_narrow(product, to_compute_dtype(x), to_compute_dtype(matrix)))
+    return to_float32(multiply(product, to_compute_dtype(x), to_compute_dtype(matrix)))
 
 
 def multiply_in_loop(pieces: list[tf.Tensor], matrix: tf.Tensor) -> tuple[tf.Tensor, Product]:
@@ -64,7 +63,7 @@ def multiply_in_loop(pieces: list[tf.Tensor], matrix: tf.Tensor) -> tuple[tf.Ten
     Args, Returns: as in `multiply_unrolled`, but there is one piece, of all steps.
     """
     (inputs,) = pieces
-    return inputs, lambda x: multiply(x, matrix)
+    return inputs, lambda x: multiply_last_axis(x, matrix)
 
 
 def multiply_unrolled(
@@ -85,7 +84,7 @@ def multiply_unrolled(
     """
     if not training:
         steps = [step for piece in pieces for step in tf.unstack(piece)]
-        return Unstacked(steps), lambda x: multiply(x, matrix)
+        return Unstacked(steps), lambda x: multiply_last_axis(x, matrix)
     factors: list[tf.Tensor] = []  # of the steps, in the order of their computation
     narrow = to_compute_dtype(matrix)
     by_transposed = partial(tf.matmul, transpose_b=True)
@@ -96,16 +95,16 @@ def multiply_unrolled(
             in_time = factors[::-1] if backward else factors
             left = tf.concat(in_time[start : start + _PIECE], 0)
             right = tf.reshape(tf.cast(of_piece, narrow.dtype), [-1, matrix.shape.as_list()[1]])
-            return [of_piece, tf.cast(multiply_narrow(transposed_by, left, right), matrix.dtype)]
+            return [of_piece, tf.cast(multiply(transposed_by, left, right), matrix.dtype)]
 
         return with_gradient([piece], [piece, matrix], gradients)[0]
 
     def product(x: tf.Tensor) -> tf.Tensor:
         factors.append(to_compute_dtype(x))
         result = with_gradient(
-            [multiply_narrow(tf.matmul, factors[-1], narrow)],
+            [multiply(tf.matmul, factors[-1], narrow)],
             [factors[-1]],
-            lambda of_result: [multiply_narrow(by_transposed, of_result, narrow)],
+            lambda of_result: [multiply(by_transposed, of_result, narrow)],
         )
         return to_float32(result[0])
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 import threading
 from contextlib import nullcontext
 from typing import Any, Callable, Sequence, TypeVar
@@ -18,6 +17,7 @@ from ..tfutils.tower.error_hints import explain_mistakes, explain_name_clash
 from ..utils import logger
 from ..utils.arguments import explain_argument
 from ..utils.inspection import origin
+from ..utils.naming import TOWER_PREFIX
 from .variables import is_variable
 
 T = TypeVar("T")
@@ -67,15 +67,15 @@ def layer_register(
         @functools.wraps(func)
         def layer(*args: object, **kwargs: object) -> T:
             ensure_graph_mode()
-            name, inputs, rest = _split_call(func.__name__, use_scope, args)
+            name, inputs, following = _split_call(func.__name__, use_scope, args)
             arguments = dict(get_arg_scope()[func.__name__])
-            for given in positional[1 : 1 + len(rest)]:
-                arguments.pop(given, None)
+            for value in positional[1 : 1 + len(following)]:
+                arguments.pop(value, None)
             arguments.update(kwargs)
             with nullcontext() if name is None else tf.variable_scope(name):
                 if in_float32_part():
                     inputs = _map_tensors(to_float32, inputs)
-                build = functools.partial(func, inputs, *rest, **arguments)
+                build = functools.partial(func, inputs, *following, **arguments)
                 scope = tf.get_variable_scope().name
                 kind = func.__name__
                 with explain_mistakes(f"{kind} '{scope}'" if scope else kind), explain_name_clash(
@@ -159,7 +159,7 @@ class _ShapeLog:
 
     def build(self, scope_name: str, inputs: object, build: Callable[[], T]) -> T:
         """Call `build`, and log the shapes of the layer unless they were logged before."""
-        name = re.sub(r"tower\d+/", "", scope_name)
+        name = TOWER_PREFIX.sub("", scope_name)
         if not self.enabled or name in self._names:
             return build()
         around = self._threads.__dict__.setdefault("layers", [])
@@ -206,7 +206,7 @@ def _split_call(
 ) -> tuple[str | None, tf.Tensor | Sequence[tf.Tensor], tuple]:
     """Split the positional arguments into name (or None), inputs and the rest."""
     name = args[0] if args and isinstance(args[0], str) else None
-    rest = args if name is None else args[1:]
+    following = args if name is None else args[1:]
     if use_scope is True and name is None:
         got = type(args[0]).__name__ if args else "nothing"
         raise TypeError(
@@ -215,11 +215,11 @@ def _split_call(
         )
     if use_scope is False and name is not None:
         logger.warning(f"{layer}: the layer takes no name. '{name}' is used as its variable scope.")
-    if not rest:
+    if not following:
         raise TypeError(
             f"{layer}: the inputs are missing. Pass them by position: {layer}({'' if name is None else 'name, '}x, ...)."
         )
-    inputs = rest[0]
+    inputs = following[0]
     first = inputs[0] if isinstance(inputs, (list, tuple)) and inputs else inputs
     if not isinstance(first, tf.Tensor) and not is_variable(first):
         who = layer if name is None else f"{layer} '{name}'"
@@ -227,4 +227,4 @@ def _split_call(
             f"{who}: the inputs have the wrong type (expected a tensor, or a list or tuple of tensors, got "
             f"{type(first).__name__}). Use tf.convert_to_tensor(x)."
         )
-    return name, inputs, rest[1:]
+    return name, inputs, following[1:]

@@ -24,5 +24,5 @@ def ConcatWith(x: tf.Tensor, tensor: tf.Tensor | Sequence[tf.Tensor], dim: int) 
     Example:
         >>> y = LinearWrap(x).Conv2D("conv0", 32, 3).ConcatWith(x, 3)()
     """
-    others = list(tensor) if isinstance(tensor, (list, tuple)) else [tensor]
-    return tf.concat([x] + others, dim)
+    tensors = list(tensor) if isinstance(tensor, (list, tuple)) else [tensor]
+    return tf.concat([x] + tensors, dim)

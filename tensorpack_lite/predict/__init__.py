@@ -17,18 +17,10 @@ from .feedfree import FeedfreePredictor
 from .multigpu import DataParallelOfflinePredictor, MultiTowerOfflinePredictor
 
 __all__ = [
-    "DataParallelOfflinePredictor",
-    "DatasetPredictorBase",
-    "FeedfreePredictor",
-    "MultiProcessDatasetPredictor",
-    "MultiThreadAsyncPredictor",
-    "MultiTowerOfflinePredictor",
-    "OfflinePredictor",
-    "OnlinePredictor",
-    "PredictConfig",
-    "PredictorBase",
-    "SimpleDatasetPredictor",
-]
+    "DataParallelOfflinePredictor", "DatasetPredictorBase", "FeedfreePredictor",
+    "MultiProcessDatasetPredictor", "MultiThreadAsyncPredictor", "MultiTowerOfflinePredictor",
+    "OfflinePredictor", "OnlinePredictor", "PredictConfig", "PredictorBase", "SimpleDatasetPredictor",
+]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__ = explain_missing_names(__name__)

@@ -158,7 +158,7 @@ class MultiProcessDatasetPredictor(DatasetPredictorBase):
         def wait() -> Iterator[tuple[int, Any]]:
             """Wait until at least one worker has a result or has died."""
             ready = connection.wait([worker.connection for worker in busy])
-            for worker in [one for one in busy if one.connection in ready]:
+            for worker in [candidate for candidate in busy if candidate.connection in ready]:
                 busy.remove(worker)
                 idle.append(worker)
                 yield worker.result()

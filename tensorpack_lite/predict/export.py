@@ -81,7 +81,7 @@ class ModelExporter:
             expected = evaluate("ModelExporter.export_compact", sess, inputs, outputs)
         if optimize:
             nodes = {node.name for node in graph_def.node}
-            dtypes = {one.op.name: one.dtype.as_datatype_enum for one in inputs if one.op.name in nodes}
+            dtypes = {x.op.name: x.dtype.as_datatype_enum for x in inputs if x.op.name in nodes}
             graph_def = private.optimize_for_inference(
                 graph_def, list(dtypes), results, list(dtypes.values()), toco_compatible
             )

@@ -55,7 +55,7 @@ def evaluate(
         with session.graph.as_default():
             session.run(tf.tables_initializer(), options=_run_options())
         names = [tensor.name for tensor in outputs]
-        first, second = (session.run(names, one, options=_run_options()) for one in (feeds, nearly))
+        first, second = (session.run(names, feed, options=_run_options()) for feed in (feeds, nearly))
     except (tf.errors.OpError, TypeError, ValueError) as error:
         shapes = ", ".join(f"{name} {list(value.shape)}" for name, value in feeds.items())
         warn_not_compared(who, f"the model does not run on {shapes}: {_get_reason(error)}")
@@ -200,33 +200,35 @@ def _find_different(
     names: Sequence[str], expected: Sequence[np.ndarray], found: Sequence[np.ndarray]
 ) -> str | None:
     """Return a description of the first output that differs by more than rounding."""
-    for name, one, other in zip(names, expected, found):
-        difference = _compare(np.asarray(one), np.asarray(other))
+    for name, before, after in zip(names, expected, found):
+        difference = _compare(np.asarray(before), np.asarray(after))
         if difference:
             return f"the output '{name}' of the exported model differs from that of the model {difference}"
     return None
 
 
-def _compare(one: np.ndarray, other: np.ndarray) -> str | None:
+def _compare(before: np.ndarray, after: np.ndarray) -> str | None:
     """Return the difference between two arrays; None if it is only rounding."""
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return f"(expected {one.dtype.name} {list(one.shape)}, got {other.dtype.name} {list(other.shape)})"
-    differs = _differs(one, other)
+    if before.shape != after.shape or before.dtype != after.dtype:
+        return (
+            f"(expected {before.dtype.name} {list(before.shape)}, got {after.dtype.name} {list(after.shape)})"
+        )
+    differs = _differs(before, after)
     count = int(np.count_nonzero(differs))
-    allowed = 0 if one.dtype.kind in "fcV" else int(_SHARE_OF_INTEGERS * one.size)
+    allowed = 0 if before.dtype.kind in "fcV" else int(_SHARE_OF_INTEGERS * before.size)
     if count <= allowed:
         return None
-    at = tuple(int(index[0]) for index in np.nonzero(differs)) if one.ndim else ()
-    return f"in {count} of {one.size} elements (at {list(at)}: expected {one[at]}, got {other[at]})"
+    at = tuple(int(index[0]) for index in np.nonzero(differs)) if before.ndim else ()
+    return f"in {count} of {before.size} elements (at {list(at)}: expected {before[at]}, got {after[at]})"
 
 
-def _differs(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def _differs(before: np.ndarray, after: np.ndarray) -> np.ndarray:
     """Return for each element whether it differs by more than rounding. Integers must be equal."""
-    if one.dtype.kind == "V":  # bfloat16
-        one, other = one.astype("float32"), other.astype("float32")
-    if one.dtype.kind not in "fc":
-        return np.asarray(one != other)
-    finite = np.abs(one[np.isfinite(one)])
+    if before.dtype.kind == "V":  # bfloat16
+        before, after = before.astype("float32"), after.astype("float32")
+    if before.dtype.kind not in "fc":
+        return np.asarray(before != after)
+    finite = np.abs(before[np.isfinite(before)])
     scale = float(finite.max()) if finite.size else 0.0
     atol = _TOLERANCE * min(scale, 1.0)
-    return ~np.isclose(one, other, rtol=_TOLERANCE, atol=atol, equal_nan=True)
+    return ~np.isclose(before, after, rtol=_TOLERANCE, atol=atol, equal_nan=True)

@@ -103,7 +103,7 @@ class DataParallelOfflinePredictor(OnlinePredictor):
             output_tensors: list[Any] = []
             for index, tower in enumerate(towers):
                 prefix, signature = _name_of(tower), config.input_signature
-                specs = [TensorSpec(one.shape, one.dtype, f"{prefix}_{one.name}") for one in signature]
+                specs = [TensorSpec(spec.shape, spec.dtype, f"{prefix}_{spec.name}") for spec in signature]
                 inputs = [build_or_reuse_placeholder(spec) for spec in specs]
                 handle = _build_tower(config, inputs, tower, is_first=index == 0)
                 input_tensors += handle.get_tensors(config.input_names)

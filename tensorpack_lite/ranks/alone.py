@@ -44,7 +44,7 @@ class Alone:
     rank, size = 0, 1
     channel = AloneChannel()
 
-    def reporting(self, trainer: Any, place: str) -> ContextManager[None]:
+    def reporting(self, trainer: object, place: str) -> ContextManager[None]:
         """Return a context that does nothing."""
         return nullcontext()
 

@@ -24,6 +24,7 @@ import socket
 import time
 from typing import Iterable, Sequence
 
+from ..utils.naming import list_names
 from ..utils.secret import find_job_secret
 from .loopback import is_loopback
 from .messages import Lines
@@ -85,10 +86,8 @@ class Credentials:
         """Describe in a sentence which peers are accepted."""
         if self.secret:
             return "Secret: set."
-        hosts = ["this machine", *self._hosts[:_MAX_LISTED]]
-        num_more = len(self._hosts) - _MAX_LISTED
-        where = ", ".join(hosts) + (f" and {num_more} more" if num_more > 0 else "")
-        return f"Secret: none; only {where} may connect."
+        hosts = ["this machine", *self._hosts]
+        return f"Secret: none; only {list_names(hosts, _MAX_LISTED + 1)} may connect."
 
     def admits(self, peer: str, own: str) -> bool:
         """

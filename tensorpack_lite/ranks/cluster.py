@@ -151,6 +151,6 @@ def free_ports(number: int, host: str = "127.0.0.1") -> list[int]:
     """
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for each in sockets:
-            each.bind((host, 0))
-        return [each.getsockname()[1] for each in sockets]
+        for opened in sockets:
+            opened.bind((host, 0))
+        return [opened.getsockname()[1] for opened in sockets]

@@ -192,9 +192,8 @@ def _bind(host: str, port: int, is_shared: bool = True) -> socket.socket:
         if is_ipv6 and not is_local:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         bound.bind((("::1" if is_ipv6 else host) if is_local else "", port))
-        bound.setsockopt(
-            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
-        )  # a server may be bound to the same port now
+        # a server may be bound to the same port now
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     except BaseException:  # the socket does not stay open
         bound.close()
         raise

@@ -123,10 +123,10 @@ def _find_deadlock(still: list[RankState], gathers: list[Collection[int]]) -> st
         outside = [rank for rank in still if rank.number not in numbers] if inside else []
         pair = _find_pair(inside, outside, in_gather)
         if pair is not None:
-            rank, other = pair
+            rank, peer = pair
             return (
-                f"Rank {rank.number} and rank {other.number} wait for each other in different places, which is a deadlock. "
-                f"Rank {rank.number}: {describe(rank.status)}. Rank {other.number}: {describe(other.status)}."
+                f"Rank {rank.number} and rank {peer.number} wait for each other in different places, which is a deadlock. "
+                f"Rank {rank.number}: {describe(rank.status)}. Rank {peer.number}: {describe(peer.status)}."
             )
     return None
 
@@ -137,11 +137,11 @@ def _find_pair(
     """Return a rank inside a gather, and one that waits for it in another gather or in a later step."""
     # the step of a rank whose data has ended may end with the end of the data
     earliest = min((r for r in inside if r.status.get("has_data", True)), key=lambda r: r.step, default=None)
-    for other in outside:
-        if other.number in in_gather:
-            return inside[0], other
-        if earliest is not None and other.kind == "step" and other.step >= earliest.step:
-            return earliest, other
+    for peer in outside:
+        if peer.number in in_gather:
+            return inside[0], peer
+        if earliest is not None and peer.kind == "step" and peer.step >= earliest.step:
+            return earliest, peer
     return None
 
 

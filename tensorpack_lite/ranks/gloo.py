@@ -42,7 +42,7 @@ def serve_gloo(channel: RankChannel) -> tuple[dict[str, str], RendezvousServer |
 def gloo_variables(machines: Machines, rank: int) -> dict[str, str]:
     """Return the variables with the place of a rank, as a launcher of Horovod sets them."""
     local_rank, local_size = machines.local(rank)
-    peers = [other for other in range(len(machines.names)) if machines.local(other)[0] == local_rank]
+    peers = [peer for peer in range(len(machines.names)) if machines.local(peer)[0] == local_rank]
     return {
         "HOROVOD_RANK": str(rank),
         "HOROVOD_SIZE": str(len(machines.names)),
@@ -59,4 +59,6 @@ def gloo_variables(machines: Machines, rank: int) -> dict[str, str]:
 def _interface(address: str) -> str:
     """Return the network interface of this machine that has an address; an empty string if none has it."""
     found = psutil.net_if_addrs()
-    return next((name for name, given in found.items() if address in {each.address for each in given}), "")
+    return next(
+        (name for name, addresses in found.items() if address in {entry.address for entry in addresses}), ""
+    )

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, Deque, NamedTuple
 
 from ..utils import logger
+from ..utils.naming import list_names
 from ..utils.notes import write_note
 from .authentication import MAX_GREETING_BYTES, Credentials, Stranger
 from .connecting import plain_host
@@ -285,7 +286,7 @@ class RankHub(threading.Thread):
 
     # Sending ---------------------------------------------------------------------------------------------------------
     def _tick(self, now: float) -> None:
-        for stranger in [each for each in self._strangers.values() if now > each.deadline]:
+        for stranger in [candidate for candidate in self._strangers.values() if now > candidate.deadline]:
             self._warn_of(stranger.host, "it did not finish its greeting in time")
             self._drop(stranger.connection)
         self._accept_more(len(self._ranks) < self._size)
@@ -348,10 +349,9 @@ class RankHub(threading.Thread):
             return None
         missing, hosts = [i for i in range(self._size) if i not in self._ranks], self._credentials.rank_hosts
         named = missing[:_MAX_NAMED]
-        more = f" and {len(missing) - len(named)} more" if named != missing else ""
         machines = f" ({', '.join(dict.fromkeys(hosts[i] for i in named))})" if hosts else ""
         return (
-            f"{'Rank' if len(missing) == 1 else 'Ranks'} {', '.join(map(str, named))}{more} of {self._size}{machines} did not "
+            f"{'Rank' if len(missing) == 1 else 'Ranks'} {list_names(list(map(str, missing)), _MAX_NAMED)} of {self._size}{machines} did not "
             f"connect within {self._limit:g} s. Is each one started, and can it reach port {self._port} of rank 0's machine "
             f"(TENSORPACK_RANKS_ADDRESS or TENSORPACK_RANKS_PORTS chooses another)? {self._refusal}"
         ).rstrip()

@@ -88,7 +88,7 @@ class Machines(NamedTuple):
 
     def local(self, rank: int) -> tuple[int, int]:
         """Return the number of a rank among those of its machine, and their number."""
-        same = [other for other, name in enumerate(self.names) if name == self.names[rank]]
+        same = [peer for peer, name in enumerate(self.names) if name == self.names[rank]]
         return same.index(rank), len(same)
 
 
@@ -111,5 +111,5 @@ def gather_machines(channel: RankChannel, port: int = 0) -> Machines:
     outside = [hub for own, hub, *_ in gathered if own != hub and not is_loopback(hub)]
     of_chief = outside[0] if outside else gathered[0][0]
     hosts = [of_chief if is_loopback(own) else own for own, *_ in gathered]
-    addresses = [format_address(host, each[3]) for host, each in zip(hosts, gathered)]
+    addresses = [format_address(host, machine[3]) for host, machine in zip(hosts, gathered)]
     return Machines(addresses, [name for _, _, name, _ in gathered])

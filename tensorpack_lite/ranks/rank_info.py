@@ -97,11 +97,11 @@ def find_rank_info(environ: Mapping[str, str]) -> RankInfo | None:
     cluster = None if is_explicit else Cluster.from_environment(environ)  # reports what is wrong in TF_CONFIG
     if not found:
         return None
-    given, *others = found
-    place = _READERS[given.launcher](given, environ)
+    first, *later = found
+    place = _READERS[first.launcher](first, environ)
     if cluster is not None:
         place = _read_cluster(place, cluster)
-    ignored = [other.source for other in others if (other.rank, other.size) != (place.rank, place.size)]
+    ignored = [source.source for source in later if (source.rank, source.size) != (place.rank, place.size)]
     return _with_address(place._replace(ignored=tuple(ignored), restart=find_restart(environ)), environ)
 
 
@@ -137,20 +137,20 @@ def port_range(environ: Mapping[str, str]) -> range | None:
 
 
 # Each launcher -----------------------------------------------------------------------------------------------------------
-def _read_explicit(given: GivenRank, environ: Mapping[str, str]) -> RankInfo:
+def _read_explicit(rank: GivenRank, environ: Mapping[str, str]) -> RankInfo:
     address = environ.get(_ADDRESS, "")
-    if not address and given.size != 1:
+    if not address and rank.size != 1:
         raise ValueError(
-            f"{given.source}={given.rank} is set, but not where the ranks meet. Set {_ADDRESS}=host:port, the host of rank 0 and a "
+            f"{rank.source}={rank.rank} is set, but not where the ranks meet. Set {_ADDRESS}=host:port, the host of rank 0 and a "
             "free port there, the same for all ranks."
         )
-    return _make(given, f"{address} {given.size}")
+    return _make(rank, f"{address} {rank.size}")
 
 
-def _read_torchrun(given: GivenRank, environ: Mapping[str, str]) -> RankInfo:
+def _read_torchrun(rank: GivenRank, environ: Mapping[str, str]) -> RankInfo:
     run, port = environ.get("TORCHELASTIC_RUN_ID", ""), environ.get("MASTER_PORT", "")
     has_agent = environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"  # which listens at this port
-    return _make(given, f"torchrun {run} {port} {given.size}")._replace(
+    return _make(rank, f"torchrun {run} {port} {rank.size}")._replace(
         host=environ.get("MASTER_ADDR", ""),
         local_rank=_integer(environ, "LOCAL_RANK"),
         # without a port the job has no name, so its ranks cannot look for each other on this machine
@@ -160,31 +160,31 @@ def _read_torchrun(given: GivenRank, environ: Mapping[str, str]) -> RankInfo:
     )
 
 
-def _read_horovodrun(given: GivenRank, environ: Mapping[str, str]) -> RankInfo:
+def _read_horovodrun(rank: GivenRank, environ: Mapping[str, str]) -> RankInfo:
     server = [environ.get(f"HOROVOD_GLOO_RENDEZVOUS_{what}", "") for what in ("ADDR", "PORT")]
-    return _make(given, f"horovodrun {':'.join(server)}")._replace(
+    return _make(rank, f"horovodrun {':'.join(server)}")._replace(
         local_rank=_integer(environ, "HOROVOD_LOCAL_RANK"), local_size=_integer(environ, "HOROVOD_LOCAL_SIZE")
     )
 
 
-def _read_open_mpi(given: GivenRank, environ: Mapping[str, str]) -> RankInfo:
-    job = environ.get("PMIX_NAMESPACE") or f"{environ.get(_ADDRESS, '')} {given.size}"
+def _read_open_mpi(rank: GivenRank, environ: Mapping[str, str]) -> RankInfo:
+    job = environ.get("PMIX_NAMESPACE") or f"{environ.get(_ADDRESS, '')} {rank.size}"
     nodes = expand_node_list(environ.get("SLURM_JOB_NODELIST", ""))
-    return _make(given, f"mpirun {job}", *nodes)._replace(
+    return _make(rank, f"mpirun {job}", *nodes)._replace(
         local_rank=_integer(environ, "OMPI_COMM_WORLD_LOCAL_RANK"),
         local_size=_integer(environ, "OMPI_COMM_WORLD_LOCAL_SIZE"),
     )
 
 
-def _read_mpich(given: GivenRank, environ: Mapping[str, str]) -> RankInfo:
-    job = _slurm_job(environ) if "SLURM_JOB_ID" in environ else f"{environ.get(_ADDRESS, '')} {given.size}"
+def _read_mpich(rank: GivenRank, environ: Mapping[str, str]) -> RankInfo:
+    job = _slurm_job(environ) if "SLURM_JOB_ID" in environ else f"{environ.get(_ADDRESS, '')} {rank.size}"
     nodes = expand_node_list(environ.get("SLURM_JOB_NODELIST", ""))
-    return _make(given, job, *nodes)._replace(
+    return _make(rank, job, *nodes)._replace(
         local_rank=_integer(environ, "MPI_LOCALRANKID"), local_size=_integer(environ, "MPI_LOCALNRANKS")
     )
 
 
-def _read_srun(given: GivenRank, environ: Mapping[str, str]) -> RankInfo:
+def _read_srun(rank: GivenRank, environ: Mapping[str, str]) -> RankInfo:
     if (_integer(environ, "SLURM_HET_SIZE") or 1) > 1:
         raise ValueError(
             "srun: heterogeneous jobs are not supported (expected SLURM_HET_SIZE=1, got "
@@ -197,7 +197,7 @@ def _read_srun(given: GivenRank, environ: Mapping[str, str]) -> RankInfo:
     nodes = expand_node_list(environ.get("SLURM_STEP_NODELIST", ""))
     # then the first node has the first ranks
     in_blocks = environ.get("SLURM_DISTRIBUTION", "block").startswith("block")
-    return _make(given, _slurm_job(environ), *nodes)._replace(
+    return _make(rank, _slurm_job(environ), *nodes)._replace(
         rank_hosts=tuple(n for n, count in zip(nodes, counts) for _ in range(count)) if in_blocks else (),
         local_rank=_integer(environ, "SLURM_LOCALID"),
         local_size=None if node is None or node >= len(counts) else counts[node],
@@ -207,7 +207,7 @@ def _read_srun(given: GivenRank, environ: Mapping[str, str]) -> RankInfo:
 
 _READERS = {
     "TENSORPACK_RANK": _read_explicit,
-    "TF_CONFIG": lambda given, environ: _make(given, ""),
+    "TF_CONFIG": lambda rank, environ: _make(rank, ""),
     "torchrun": _read_torchrun,
     "horovodrun": _read_horovodrun,
     "mpirun": _read_open_mpi,
@@ -231,9 +231,9 @@ def _read_cluster(place: RankInfo, cluster: Cluster) -> RankInfo:
 
 
 # Shared parts ----------------------------------------------------------------------------------------------------------
-def _make(given: GivenRank, job: str, *hosts: str) -> RankInfo:
+def _make(rank: GivenRank, job: str, *hosts: str) -> RankInfo:
     return RankInfo(
-        given.rank, given.size or 1, given.launcher, job, host=hosts[0] if hosts else "", hosts=hosts
+        rank.rank, rank.size or 1, rank.launcher, job, host=hosts[0] if hosts else "", hosts=hosts
     )
 
 
@@ -244,10 +244,10 @@ def _slurm_job(environ: Mapping[str, str]) -> str:
 
 def _with_address(place: RankInfo, environ: Mapping[str, str]) -> RankInfo:
     """Add the host of rank 0 and the ports at which the ranks may meet."""
-    given, ports = environ.get(_ADDRESS), port_range(environ)
-    if given:
+    address, ports = environ.get(_ADDRESS), port_range(environ)
+    if address:
         try:
-            host, port = parse_address(given)
+            host, port = parse_address(address)
         except ValueError as error:
             raise ValueError(f"{_ADDRESS}: {error}.") from None
         return place._replace(host=host, ports=(port,))

@@ -123,16 +123,15 @@ class RendezvousServer(socketserver.ThreadingTCPServer):
         from each machine.
         """
         with self._lock:
-            others = {place: value for place, value in self.values.items() if place[0] != scope}
-            if len(others) == len(self.values):
+            kept = {place: value for place, value in self.values.items() if place[0] != scope}
+            if len(kept) == len(self.values):
                 return
             done = self._done.setdefault(scope, set())
             done.add(rank)
             num_here = 1 if scope.startswith("cross_") else self._size
-            if (
-                len(done) == num_here and self._peers is None
-            ):  # several machines have scopes of other sizes, which stay
-                self.values = others
+            # several machines have scopes of other sizes, which stay
+            if len(done) == num_here and self._peers is None:
+                self.values = kept
                 del self._done[scope]
 
 

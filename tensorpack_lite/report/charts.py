@@ -87,12 +87,12 @@ def draw(chart: Chart, number: int) -> Tuple[Html, Dict[str, Any]]:
     Returns:
         The SVG element, and what the script needs to draw the curves again: the box of the plot, the scales and points.
     """
-    everything = np.concatenate([one.values for one in chart.series])
+    everything = np.concatenate([curve.values for curve in chart.series])
     linear, log = linear_scale(everything, pad=0.04), log_scale(everything)
     shown = log if log is not None and choose_log(everything) else linear
     x_scale = linear_scale(np.array(chart.x_range))
     box = _Box(_STRIP_HEIGHT if chart.is_strip else _HEIGHT, x_scale)
-    thinned = [_thinned(one, chart.max_points) for one in chart.series]
+    thinned = [_thinned(curve, chart.max_points) for curve in chart.series]
     axes = [_draw_y_axis(scale, box, scale is shown) for scale in (linear, log) if scale is not None]
     description = _describe(chart)
     svg = element(
@@ -101,7 +101,7 @@ def draw(chart: Chart, number: int) -> Tuple[Html, Dict[str, Any]]:
         *axes,
         _draw_x_axis(box, chart.is_strip),
         *_draw_marks(chart.marks, box),
-        element("g", *(_draw_curve(one, box, shown) for one in thinned), class_="curves"),
+        element("g", *(_draw_curve(curve, box, shown) for curve in thinned), class_="curves"),
         element("line", class_="cursor", y1=_TOP, y2=box.bottom, x1=-9, x2=-9),
         viewBox=f"0 0 {_WIDTH} {box.height}",
         role="img",
@@ -115,7 +115,7 @@ def draw(chart: Chart, number: int) -> Tuple[Html, Dict[str, Any]]:
         "linear": [linear.low, linear.high],
         "log": None if log is None else [log.low, log.high],
         "isLog": shown.is_log,
-        "curves": [_points(one) for one in thinned],
+        "curves": [_points(curve) for curve in thinned],
     }
 
 
@@ -134,29 +134,29 @@ class _Box:
         return self.bottom - scale.place(np.asarray(values, np.float64)) * (self.bottom - _TOP)
 
 
-def _thinned(one: Series, limit: int) -> Series:
-    kept = thin(one.values, limit)
-    return one._replace(steps=one.steps[kept], values=one.values[kept])
+def _thinned(curve: Series, limit: int) -> Series:
+    kept = thin(curve.values, limit)
+    return curve._replace(steps=curve.steps[kept], values=curve.values[kept])
 
 
-def _points(one: Series) -> Dict[str, Any]:
+def _points(curve: Series) -> Dict[str, Any]:
     """Return the points of a curve as JSON values: differences of steps, and values with 5 digits."""
-    steps = [int(step) for step in one.steps]
-    values = [float(f"{value:.5g}") if np.isfinite(value) else None for value in one.values.tolist()]
+    steps = [int(step) for step in curve.steps]
+    values = [float(f"{value:.5g}") if np.isfinite(value) else None for value in curve.values.tolist()]
     differences = [step - before for step, before in zip(steps, [0, *steps])]
-    return {"label": one.label, "run": one.run, "x": differences, "y": values}
+    return {"label": curve.label, "run": curve.run, "x": differences, "y": values}
 
 
 def _describe(chart: Chart) -> str:
     """Return the text for people who cannot see the chart."""
     words = []
-    for one in chart.series[:4]:
-        finite = one.values[np.isfinite(one.values)]
+    for curve in chart.series[:4]:
+        finite = curve.values[np.isfinite(curve.values)]
         if len(finite):
             first, last, least, most = map(format_number, (*finite[[0, -1]], finite.min(), finite.max()))
-            words.append(f"{one.label} from {first} to {last}, between {least} and {most}")
+            words.append(f"{curve.label} from {first} to {last}, between {least} and {most}")
         else:
-            words.append(f"{one.label} is never finite")
+            words.append(f"{curve.label} is never finite")
     if len(chart.series) > len(words):
         words.append(f"and {len(chart.series) - len(words)} more")
     return f"{chart.title}: {'; '.join(words)}."
@@ -197,10 +197,10 @@ def _draw_marks(marks: List[Mark], box: _Box) -> List[Html]:
     return drawn
 
 
-def _draw_curve(one: Series, box: _Box, scale: Scale) -> Html:
-    xs, ys = box.x(one.steps), box.y(one.values, scale)
-    kind = f"curve c{one.color % NUM_COLORS}" + (" dashed" if one.is_dashed else "")
-    is_missing = ~np.isfinite(one.values)
+def _draw_curve(curve: Series, box: _Box, scale: Scale) -> Html:
+    xs, ys = box.x(curve.steps), box.y(curve.values, scale)
+    kind = f"curve c{curve.color % NUM_COLORS}" + (" dashed" if curve.is_dashed else "")
+    is_missing = ~np.isfinite(curve.values)
     crosses = "".join(f"M{x - 3:.1f} {_TOP}l6 6m0 -6l-6 6" for x in xs[is_missing][:_MAX_CROSSES])
     dot = None
     if np.isfinite(ys).sum() == 1:  # a path through one point is invisible

@@ -52,10 +52,10 @@ def read_images(path: str, last_step: Optional[int], images: Dict[str, List[Logg
         if _PNG in record or _JPEG in record:  # the other events, which are most of them, are not parsed
             for tag, image in _images_in(record):
                 kept, part = images.setdefault(tag, []), _part(image.step, last_step)
-                same_part = [one for one in kept if _part(one.step, last_step) == part]
-                if all(one.step <= image.step for one in same_part):
-                    others = [one for one in kept if one not in same_part]
-                    kept[:] = sorted([*others, image], key=lambda one: one.step)
+                same_part = [earlier for earlier in kept if _part(earlier.step, last_step) == part]
+                if all(earlier.step <= image.step for earlier in same_part):
+                    kept_parts = [earlier for earlier in kept if earlier not in same_part]
+                    kept[:] = sorted([*kept_parts, image], key=lambda image: image.step)
 
 
 def _part(step: int, last_step: Optional[int]) -> int:

@@ -101,14 +101,14 @@ def _pictures(name: str, arrays: Dict[str, np.ndarray]) -> Tuple[List[Picture], 
     for key, array in arrays.items():
         files, values = as_images(array[:_MAX_SAMPLES]) if array.ndim >= 1 else ([], "")
         if files:
-            others = {
-                one: other
-                for one, other in arrays.items()
-                if one not in (key, STEP) and other.ndim in (1, 2) and len(other) >= len(files)
+            columns = {
+                name: column
+                for name, column in arrays.items()
+                if name not in (key, STEP) and column.ndim in (1, 2) and len(column) >= len(files)
             }
             pictures = []
             for number, (content, size) in enumerate(files):
-                caption = ", ".join(_captions(others, number))
+                caption = ", ".join(_captions(columns, number))
                 alt = f"{name}, {key} {number}: {caption or 'no label'}; {values}"
                 pictures.append(Picture(content, size, caption or f"{number}", alt))
             return pictures, values
@@ -127,17 +127,17 @@ def _captions(arrays: Dict[str, np.ndarray], number: int) -> Iterator[str]:
 
 def _words(value: Any) -> str:
     flat = np.asarray(value).reshape(-1)
-    words = [f"{one:.4g}" if isinstance(one, float) else str(one)[:40] for one in flat[:_MAX_VALUES].tolist()]
+    words = [f"{x:.4g}" if isinstance(x, float) else str(x)[:40] for x in flat[:_MAX_VALUES].tolist()]
     return " ".join(words) + (f" ... ({flat.size} values)" if flat.size > _MAX_VALUES else "")
 
 
 def _directories(training: Training) -> Iterator[Tuple[str, str]]:
     """Yield a title and the directory for each note whose files are in a directory inside that of the training."""
     for note in training.notes:
-        given = note.get("directory")
-        if note["kind"] in _NOTES_WITH_FILES and isinstance(given, str):
-            directory = os.path.join(training.directory, os.path.basename(os.path.normpath(given)))
-            if "\0" not in given and os.path.isdir(directory):
+        named = note.get("directory")
+        if note["kind"] in _NOTES_WITH_FILES and isinstance(named, str):
+            directory = os.path.join(training.directory, os.path.basename(os.path.normpath(named)))
+            if "\0" not in named and os.path.isdir(directory):
                 yield f"{note['kind']}: {os.path.basename(directory)}", directory
 
 

@@ -47,7 +47,7 @@ def write_report(
         NotADirectoryError: a directory does not exist.
         OSError: the file cannot be written.
     """
-    page = make_page([read_training(one, has_ended) for one in directories], comparison)
+    page = make_page([read_training(directory, has_ended) for directory in directories], comparison)
     with replacing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write(page)
 
@@ -62,21 +62,23 @@ def make_page(trainings: List[Training], comparison: Comparison | None = None) -
     """
     curves, data = draw_curves(trainings)
     schedules = draw_schedules(trainings, data["charts"])
-    labeled = [(one, f"{one.name}: " if len(trainings) > 1 else "") for one in trainings]
-    samples = [gallery for one in labeled for gallery in sample_galleries(*one)]
-    logged = [gallery for one in labeled for gallery in logged_galleries(*one)]
-    tables = [drawn for one in labeled for drawn in draw_tables(*one)]
+    labeled = [(training, f"{training.name}: " if len(trainings) > 1 else "") for training in trainings]
+    samples = [gallery for label in labeled for gallery in sample_galleries(*label)]
+    logged = [gallery for label in labeled for gallery in logged_galleries(*label)]
+    tables = [drawn for label in labeled for drawn in draw_tables(*label)]
     above = [
         ("comparison", "Differences", draw_comparison(comparison) if comparison else None),
         ("curves", "Curves", curves),
         ("schedules", "Schedules", schedules),
     ]
-    log = _for_each(trainings, draw_log, "log") if any(one.log for one in trainings) else None
-    model = _for_each(trainings, draw_model, "model") if any(one.model for one in trainings) else None
+    log = _for_each(trainings, draw_log, "log") if any(training.log for training in trainings) else None
+    has_curves = any(training.curves for training in trainings)
+    has_model = any(training.model for training in trainings)
+    model = _for_each(trainings, draw_model, "model") if has_model else None
     below = [
         ("model", "Model", model),
         ("times", "Times", draw_times(trainings)),
-        ("scalars", "All scalars", draw_scalars(trainings) if any(one.curves for one in trainings) else None),
+        ("scalars", "All scalars", draw_scalars(trainings) if has_curves else None),
         ("settings", "Settings", _for_each(trainings, draw_settings, "settings")),
         ("log", f"The last {NUM_LOG_LINES} lines of the log", log),
     ]
@@ -84,7 +86,7 @@ def make_page(trainings: List[Training], comparison: Comparison | None = None) -
     texts = [data_element, *tables, *(content for _, _, content in above + below)]
     used = sum(len(text.encode()) for text in texts if text)
     galleries = fit([*samples, *logged], max(0, MAX_BYTES - used - 200_000))
-    images = [draw_gallery(one) for one in galleries[len(samples) :]]
+    images = [draw_gallery(gallery) for gallery in galleries[len(samples) :]]
     drawn_samples = [*map(draw_gallery, galleries[: len(samples)]), *tables]
     pictures = [("images", "Images", join(*images)), ("samples", "Samples", join(*drawn_samples))]
     shown = [section for section in [*above, *pictures, *below] if section[2]]
@@ -98,7 +100,7 @@ def make_page(trainings: List[Training], comparison: Comparison | None = None) -
         *(element("section", element("h2", title), content, id=name) for name, title, content in shown),
         element("footer", f"Written by tensorpack_lite {__version__}. This file needs no network."),
     )
-    title = ", ".join(one.name for one in trainings)
+    title = ", ".join(training.name for training in trainings)
     return _document(title, body, element("div", id="tip", hidden=True), data_element)
 
 
@@ -123,9 +125,9 @@ def _document(title: str, *body: Html) -> str:
 
 def _for_each(trainings: List[Training], draw: Callable[[Training], Html], name: str) -> Html:
     parts = []
-    for number, one in enumerate(trainings):
-        title = element("h3", one.name) if len(trainings) > 1 else None
-        parts.append(element("div", title, draw(one), id=f"{name}-{number}"))
+    for number, training in enumerate(trainings):
+        title = element("h3", training.name) if len(trainings) > 1 else None
+        parts.append(element("div", title, draw(training), id=f"{name}-{number}"))
     return join(*parts)
 
 

@@ -70,7 +70,7 @@ def fit(galleries: List[Gallery], max_bytes: int) -> List[Gallery]:
         max_bytes: the maximum size of all pictures in the page.
     """
     found = list(galleries)
-    while sum(_size(one) for one in found) > max_bytes:
+    while sum(_size(gallery) for gallery in found) > max_bytes:
         number = max(range(len(found)), key=lambda k: (len(found[k].pictures) > 1, _size(found[k])))
         pictures = found[number].pictures
         kept = pictures[::-1][::2][::-1] if len(pictures) > 1 else []
@@ -83,9 +83,10 @@ def draw_gallery(gallery: Gallery) -> Html:
     """Return a title and all pictures with their captions."""
     side = _LOGGED if gallery.is_logged else _SAMPLE
     figures = [
-        element("figure", _draw(one, side), element("figcaption", one.caption)) for one in gallery.pictures
+        element("figure", _draw(picture, side), element("figcaption", picture.caption))
+        for picture in gallery.pictures
     ]
-    left_out = f"{gallery.num_left_out} more left out to keep the file small" if gallery.num_left_out else ""
+    left_out = f"{gallery.num_left_out} more omitted to keep the file small" if gallery.num_left_out else ""
     remarks = "; ".join(filter(None, (gallery.remark, left_out)))
     title = element("h3", gallery.title, element("small", f" ({remarks})") if remarks else None)
     return element("section", title, element("div", *figures, class_="gallery"))
@@ -144,7 +145,7 @@ def as_images(array: np.ndarray) -> Tuple[List[Tuple[bytes, Tuple[int, int]]], s
     pixels = np.clip(np.rint(scaled), 0, 255).astype(np.uint8)
     size = pixels.shape[2], pixels.shape[1]
     order = ", three channels shown as RGB" if pixels.shape[3] == 3 else ""
-    return [(encode_png(one), size) for one in pixels], f"values from {low:.4g} to {high:.4g}{order}"
+    return [(encode_png(image), size) for image in pixels], f"values from {low:.4g} to {high:.4g}{order}"
 
 
 def _as_batch_of_images(array: np.ndarray) -> np.ndarray | None:
@@ -176,8 +177,8 @@ def _draw(picture: Picture, side: int) -> Html:
 
 
 def _size(gallery: Gallery) -> int:
-    texts = sum(len(one.caption) + len(one.alt) + 200 for one in gallery.pictures)
-    return texts + sum(4 * (len(one.content) + 2) // 3 for one in gallery.pictures)
+    texts = sum(len(picture.caption) + len(picture.alt) + 200 for picture in gallery.pictures)
+    return texts + sum(4 * (len(picture.content) + 2) // 3 for picture in gallery.pictures)
 
 
 def _check_png(content: bytes) -> None:

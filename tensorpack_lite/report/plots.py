@@ -7,12 +7,13 @@ from typing import Any, Dict, Iterator, List, Tuple
 
 import numpy as np
 
+from ..utils.direction import better_direction
 from .charts import NUM_COLORS, Chart, Mark, Series, draw
 from .curves import group_by_statistic
 from .html import Html, element
 from .reading import Training
 from .scales import format_number
-from .summary import better_direction, better_directions, is_loss, is_validation
+from .summary import better_directions, is_loss, is_validation
 
 _LEARNING_RATE = re.compile(r"learning_rate|(^|[^a-z])lr([^a-z]|$)", re.I)
 _OF_THE_MACHINE = re.compile(r"queue_size|^Throughput|Memory|GPUUtil|(^|[_/ ])(time|seconds|secs)$")
@@ -30,10 +31,10 @@ def draw_curves(trainings: List[Training]) -> Tuple[Html, Dict[str, Any]]:
     Returns:
         The section, and the data for the script.
     """
-    plots = _plots(list(dict.fromkeys(name for one in trainings for name in one.curves)))
+    plots = _plots(list(dict.fromkeys(name for training in trainings for name in training.curves)))
     drawing = _Drawing(trainings)
     cards = [drawing.card(*plot) for plot in plots[:_MAX_PLOTS]]
-    epochs = [dict(_ends_of_epochs(one)) for one in trainings]
+    epochs = [dict(_ends_of_epochs(training)) for training in trainings]
     data = {
         "charts": drawing.data,
         "epochs": [{"steps": list(ends.values()), "numbers": list(ends)} for ends in epochs],
@@ -51,11 +52,11 @@ class _Drawing:
     def __init__(self, trainings: List[Training]) -> None:
         self._trainings = trainings
         self._is_single = len(trainings) == 1
-        steps = [steps for one in trainings for steps in one.steps.values()]
-        low, high = (min(one[0] for one in steps), max(one[-1] for one in steps)) if steps else (0.0, 1.0)
+        steps = [steps for training in trainings for steps in training.steps.values()]
+        low, high = (min(axis[0] for axis in steps), max(axis[-1] for axis in steps)) if steps else (0.0, 1.0)
         self._x_range = (0.0 if low < 0.2 * high else float(low), float(high))
         self._max_points = max(_MIN_POINTS, min(_MAX_POINTS, _MAX_ALL_POINTS // max(1, len(steps))))
-        self._marks = [mark for one in trainings for mark in _marks(one, self._is_single)]
+        self._marks = [mark for training in trainings for mark in _marks(training, self._is_single)]
         self.data: List[Dict[str, Any]] = []
 
     def card(self, title: str, members: List[str], rates: List[str]) -> Html:
@@ -136,15 +137,15 @@ def stairs(steps: np.ndarray, values: np.ndarray) -> Tuple[np.ndarray, np.ndarra
 def draw_legend(series: List[Series], number: int, trainings: List[Training]) -> Html:
     """Return the table below a chart: the last, least and greatest value of each curve, and a button that hides the curve."""
     rows = []
-    for k, one in enumerate(series):
-        finite = one.values[np.isfinite(one.values)]
-        kind = f"swatch c{one.color % NUM_COLORS}" + (" dashed" if one.is_dashed else "")
+    for k, curve in enumerate(series):
+        finite = curve.values[np.isfinite(curve.values)]
+        kind = f"swatch c{curve.color % NUM_COLORS}" + (" dashed" if curve.is_dashed else "")
         settings = {"type": "button", "data_curve": f"{number}/{k}", "aria_pressed": "true"}
-        label = element("button", element("i", class_=kind), one.label, **settings)
-        cells = [format_number(one.values[-1], 3), "-", "-"]
+        label = element("button", element("i", class_=kind), curve.label, **settings)
+        cells = [format_number(curve.values[-1], 3), "-", "-"]
         if len(finite):
             cells[1:] = [format_number(value, 3) for value in (finite.min(), finite.max())]
-        better = better_directions(trainings[one.run]).get(one.name, 0)
+        better = better_directions(trainings[curve.run]).get(curve.name, 0)
         if better:
             place = 1 if better < 0 else 2
             cells[place] = element("b", cells[place])
@@ -157,9 +158,11 @@ def draw_legend(series: List[Series], number: int, trainings: List[Training]) ->
 
 def _controls(trainings: List[Training]) -> Html:
     runs = []
-    for number, one in enumerate(trainings):
+    for number, training in enumerate(trainings):
         swatch = element("i", class_=f"swatch c{number % NUM_COLORS}")
-        runs.append(element("button", swatch, one.name, type="button", data_run=number, aria_pressed="true"))
+        runs.append(
+            element("button", swatch, training.name, type="button", data_run=number, aria_pressed="true")
+        )
     slider = element("input", type="range", id="smoothing", min=0, max=0.98, step=0.02, value=0)
     scales = [element("button", scale, type="button", data_scale=scale) for scale in ("linear", "log")]
     return element(
@@ -178,10 +181,10 @@ def _marks(training: Training, with_epochs: bool) -> List[Mark]:
     stride = -(-len(ends) // _MAX_EPOCH_MARKS) or 1
     marks = [Mark("epoch", step, f"end of epoch {epoch}") for epoch, step in ends[::stride]]
     resumptions = training.manifest.get("resumptions")
-    for one in resumptions[:_MAX_MARKS] if isinstance(resumptions, list) else []:
-        step = one.get("global_step") if isinstance(one, dict) else None
+    for place in resumptions[:_MAX_MARKS] if isinstance(resumptions, list) else []:
+        step = place.get("global_step") if isinstance(place, dict) else None
         if isinstance(step, (int, float)):
-            marks.append(Mark("resumption", step, f"{where}resumed at step {step:,} ({one.get('when')})"))
+            marks.append(Mark("resumption", step, f"{where}resumed at step {step:,} ({place.get('when')})"))
     for note in [note for note in training.notes if note["kind"] in _MARKED_NOTES][:_MAX_MARKS]:
         if isinstance(note.get("step"), (int, float)):
             marks.append(Mark("event", note["step"], f"{where}{note['text']}"))

@@ -130,9 +130,9 @@ def _read_model(path: str) -> dict[str, Any]:
         content = json.load(file)
     rows = [[str(cell) for cell in row] for row in content["rows"]]
     return {
-        "head": [str(one) for one in content["head"]],
+        "head": [str(line) for line in content["head"]],
         "rows": rows,
-        "text": [str(one) for one in content["text"]],
+        "text": [str(line) for line in content["text"]],
     }
 
 

@@ -52,5 +52,5 @@ def _without_objects(array: np.ndarray) -> np.ndarray:
     if not array.dtype.hasobject:
         return array
     values = array.reshape(-1).tolist()
-    texts = [one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one) for one in values]
+    texts = [value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value) for value in values]
     return np.array([text[:_MAX_CHARS] for text in texts], dtype=np.str_).reshape(array.shape)

@@ -103,6 +103,6 @@ def _nice_ticks(low: float, high: float) -> list[float]:
     if not math.isfinite(rough) or rough < 1e-300:
         return []
     power = 10.0 ** math.floor(math.log10(rough))
-    step = min((one * power for one in (1, 2, 2.5, 5, 10)), key=lambda one: abs(one - rough))
+    step = min((size * power for size in (1, 2, 2.5, 5, 10)), key=lambda size: abs(size - rough))
     first = math.ceil(low / step)
     return [number * step for number in range(first, math.floor(high / step) + 1)]

@@ -27,19 +27,21 @@ def draw_schedules(trainings: List[Training], charts: List[Dict[str, Any]]) -> H
     Returns:
         The section; None if no manifest has planned values.
     """
-    known = [_dict(one.part("planned values").get("known")) for one in trainings]
-    names = list(dict.fromkeys(name for one in known for name in one))[:_MAX_PLOTS]
+    known = [_dict(training.part("planned values").get("known")) for training in trainings]
+    names = list(dict.fromkeys(name for plan in known for name in plan))[:_MAX_PLOTS]
     cards = []
     for name in names:
         series = list(_series(trainings, name))
         if series:
-            end = max(float(one.steps[-1]) for one in series)
+            end = max(float(curve.steps[-1]) for curve in series)
             svg, data = draw(Chart(name, series, [], (0.0, end), max_points=_MAX_POINTS), len(charts))
             legend = draw_legend(series, len(charts), trainings)
             charts.append(data)
             head = element("header", element("h3", name))
             cards.append(element("article", head, svg, legend, class_="card", data_names=name))
-    unknown = [str(name) for one in trainings for name in _list(one.part("planned values").get("unknown"))]
+    unknown = [
+        str(name) for training in trainings for name in _list(training.part("planned values").get("unknown"))
+    ]
     remark = None
     if unknown:
         advice = "tensorpack-lite schedule train.py shows what functions of the script compute."

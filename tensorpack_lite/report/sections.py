@@ -7,13 +7,14 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 import numpy as np
 
+from ..utils.direction import better_direction
 from ..utils.utils import humanize_time_delta
 from .charts import NUM_COLORS
 from .html import Html, element, join, table
 from .reading import Training
 from .scales import format_number
 from .stages import stage_table
-from .summary import best_values, better_direction, duration, find_state, headline, last_place
+from .summary import best_values, duration, find_state, headline, last_place
 
 _MAX_NOTES = 100
 _MAX_CHARS = 2000
@@ -52,34 +53,35 @@ def draw_head(trainings: List[Training]) -> Html:
         title = element("h1", trainings[0].name, " ", badge)
         return element("header", title, element("p", headline(trainings[0]), class_="lead"))
     sentences = []
-    for number, one in enumerate(trainings):
+    for number, training in enumerate(trainings):
         swatch = element("i", class_=f"swatch c{number % NUM_COLORS}")
-        sentences.append(element("li", swatch, element("b", one.name), ": ", headline(one)))
-    title = element("h1", f"{len(trainings)} trainings")
+        sentences.append(element("li", swatch, element("b", training.name), ": ", headline(training)))
+    title = element("h1", f"{len(trainings)} training runs")
     return element("header", title, element("ul", *sentences, class_="lead"), _table_of_trainings(trainings))
 
 
 def draw_notes(trainings: List[Training]) -> Html | None:
     """Return what the training runs say of themselves, what is not finite, and which files are missing or damaged; errors first."""
     callouts: List[Tuple[str, str, str, str]] = []
-    for one in trainings:
-        where = f"{one.name}: " if len(trainings) > 1 else ""
-        state = find_state(one)
-        told = [note["text"] for note in one.notes if note["text"]]
-        is_told = any(text in state.details for text in told) or state.details.rstrip(": .") in headline(one)
+    for training in trainings:
+        where = f"{training.name}: " if len(trainings) > 1 else ""
+        state = find_state(training)
+        told = [note["text"] for note in training.notes if note["text"]]
+        details = state.details.rstrip(": .")
+        is_told = any(text in state.details for text in told) or details in headline(training)
         if state.tone == "bad" and state.details and not is_told:
             callouts.append(("bad", state.word.replace("was ", ""), where + state.details, ""))
-        callouts += [("bad", "NaN or inf", where + sentence, "") for sentence in _not_finite(one)]
-        for note in sorted(one.notes, key=lambda note: _RANKS.get(note["kind"], 9))[:_MAX_NOTES]:
+        callouts += [("bad", "NaN or inf", where + sentence, "") for sentence in _not_finite(training)]
+        for note in sorted(training.notes, key=lambda note: _RANKS.get(note["kind"], 9))[:_MAX_NOTES]:
             place = " ".join(str(note[key]) for key in ("rule", "name", "place") if note.get(key))
             tone = _TONES.get(note["kind"], "info")
             callouts.append((tone, note["kind"], f"{where}{note['text']}", place))
-        if len(one.notes) > _MAX_NOTES:
-            more = len(one.notes) - _MAX_NOTES
+        if len(training.notes) > _MAX_NOTES:
+            more = len(training.notes) - _MAX_NOTES
             callouts.append(("info", "notes", f"{where}{more} more are in notes.jsonl.", ""))
-        callouts += [("plain", "file", where + problem, "") for problem in one.problems]
-    callouts.sort(key=lambda one: _URGENT.index(one[0]))
-    return element("div", *(_callout(*one) for one in callouts), class_="notes") if callouts else None
+        callouts += [("plain", "file", where + problem, "") for problem in training.problems]
+    callouts.sort(key=lambda callout: _URGENT.index(callout[0]))
+    return element("div", *(_callout(*callout) for callout in callouts), class_="notes") if callouts else None
 
 
 def draw_model(training: Training) -> Html:
@@ -106,14 +108,14 @@ def draw_comparison(comparison: Comparison) -> Html:
 def draw_scalars(trainings: List[Training]) -> Html:
     """Return a table of all scalars, which is readable without scripts."""
     rows = []
-    for one in trainings:
-        for name, values in list(one.curves.items())[:_MAX_SCALARS]:
+    for training in trainings:
+        for name, values in list(training.curves.items())[:_MAX_SCALARS]:
             finite = np.flatnonzero(np.isfinite(values))
-            cells: List[Any] = [name] if len(trainings) == 1 else [one.name, name]
+            cells: List[Any] = [name] if len(trainings) == 1 else [training.name, name]
             cells += [f"{len(values):,}", format_number(values[0]), format_number(values[-1])]
             for choose in (np.argmin, np.argmax) if len(finite) else ():
                 place = finite[choose(values[finite])]
-                cells.append(f"{format_number(values[place])} at {one.steps[name][place]:,.0f}")
+                cells.append(f"{format_number(values[place])} at {training.steps[name][place]:,.0f}")
             rows.append(cells if len(finite) else [*cells, "-", "-"])
     head = ["scalar", "points", "first", "last", "min, at step", "max, at step"]
     return table(head if len(trainings) == 1 else ["training", *head], rows, class_="numbers")
@@ -122,11 +124,11 @@ def draw_scalars(trainings: List[Training]) -> Html:
 def draw_times(trainings: List[Training]) -> Html | None:
     """Return the times of callbacks and stages, if notes have them."""
     parts = []
-    for one in trainings:
-        where = f"{one.name}: " if len(trainings) > 1 else ""
+    for training in trainings:
+        where = f"{training.name}: " if len(trainings) > 1 else ""
         for key, title in _TIMES.items():
             # only the newest one: earlier ones have the same stages
-            notes = [note for note in one.notes if note["kind"] in _WITH_TIMES and note.get(key)]
+            notes = [note for note in training.notes if note["kind"] in _WITH_TIMES and note.get(key)]
             if notes:
                 value = notes[-1][key]
                 drawn = _draw_stages(value) if key == "stages" else _records(value)
@@ -149,8 +151,8 @@ def _callout(tone: str, kind: str, text: str, place: str) -> Html:
     """Return a box with a remark."""
     lines = text[: 2 * _MAX_CHARS].strip().splitlines() or [""]
     small = element("small", place) if place else None
-    rest = element("pre", "\n".join(lines[1:])) if len(lines) > 1 else None
-    content = element("div", element("p", lines[0]), small, rest)
+    details = element("pre", "\n".join(lines[1:])) if len(lines) > 1 else None
+    content = element("div", element("p", lines[0]), small, details)
     return element("div", element("b", kind), content, class_=f"note {tone}")
 
 
@@ -175,17 +177,17 @@ def _end(training: Training) -> str:
 
 
 def _table_of_trainings(trainings: List[Training]) -> Html:
-    bests = [{best.name: best for best in best_values(one)} for one in trainings]
+    bests = [{best.name: best for best in best_values(training)} for training in trainings]
     known = [best for best in bests if best] or [{}]  # a training that diverged at once has none
-    names = [name for name in known[0] if all(name in one for one in known)][:4]
+    names = [name for name in known[0] if all(name in best for best in known)][:4]
     rows = []
-    for one, best in zip(trainings, bests):
-        epoch, step = last_place(one)
-        seconds = duration(one)
+    for training, best in zip(trainings, bests):
+        epoch, step = last_place(training)
+        seconds = duration(training)
         rows.append(
             [
-                element("a", one.name, href=f"#settings-{trainings.index(one)}"),
-                _end(one),
+                element("a", training.name, href=f"#settings-{trainings.index(training)}"),
+                _end(training),
                 "-" if epoch is None else f"{epoch:,}",
                 "-" if step is None else f"{step:,}",
                 "-" if seconds is None else humanize_time_delta(seconds),
@@ -200,7 +202,7 @@ def _best_of(name: str, mine: Dict[str, Any], all_of_them: List[Dict[str, Any]])
     """Return the best value of one training, in bold type if no other training has a better one."""
     if name not in mine:
         return "-"
-    winner = max(better_direction(name) * one[name].value for one in all_of_them if name in one)
+    winner = max(better_direction(name) * best[name].value for best in all_of_them if name in best)
     text = format_number(mine[name].value)
     return element("b", text) if better_direction(name) * mine[name].value == winner else text
 
@@ -217,12 +219,12 @@ def _draw_stages(value: Any) -> Html:
 def _records(value: Any) -> Html:
     """Return a list of objects as a table, and anything else as text."""
     if isinstance(value, dict):
-        records = {name: one if isinstance(one, dict) else {"value": one} for name, one in value.items()}
-        value = [{"name": name, **one} for name, one in records.items()]
-    if not (isinstance(value, list) and value and all(isinstance(one, dict) for one in value)):
+        records = {name: row if isinstance(row, dict) else {"value": row} for name, row in value.items()}
+        value = [{"name": name, **row} for name, row in records.items()]
+    if not (isinstance(value, list) and value and all(isinstance(record, dict) for record in value)):
         return element("pre", str(value)[:_MAX_CHARS])
-    columns = list(dict.fromkeys(key for one in value for key in one))
-    rows = [[_cell(one.get(key, "")) for key in columns] for one in value]
+    columns = list(dict.fromkeys(key for record in value for key in record))
+    rows = [[_cell(record.get(key, "")) for key in columns] for record in value]
     return table([str(key).replace("_", " ") for key in columns], rows, class_="numbers")
 
 

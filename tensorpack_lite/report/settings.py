@@ -47,11 +47,11 @@ def expression(value: Any) -> str:
         return f"<array {str(value['array']).rpartition(' ')[0]}>"  # without the checksum
     if "digest" in value:
         return f"<{value.get('length', value.get('bytes'))} items>"
-    return "{" + ", ".join(f"{name}: {expression(one)}" for name, one in value.items()) + "}"
+    return "{" + ", ".join(f"{name}: {expression(item)}" for name, item in value.items()) + "}"
 
 
-def _arguments(given: Dict[str, Any]) -> Iterator[str]:
-    for name, value in given.items():
+def _arguments(arguments: Dict[str, Any]) -> Iterator[str]:
+    for name, value in arguments.items():
         if value is not None and name not in _STATE:
             yield expression(value) if name in _WRAPPED else f"{name}={expression(value)}"
 
@@ -86,7 +86,7 @@ def _machine(machine: Dict[str, Any]) -> Iterator[str]:
         yield f"{machine['usable cores']:g} cores"
     if isinstance(machine.get("memory"), int):
         yield f"{machine['memory'] / 2**30:.0f} GiB"
-    gpus = [str(one) for one in _list(machine.get("GPUs"))]
+    gpus = [str(gpu) for gpu in _list(machine.get("GPUs"))]
     for name in sorted(set(gpus)):
         yield f"{gpus.count(name)}x {name}"
 
@@ -94,15 +94,14 @@ def _machine(machine: Dict[str, Any]) -> Iterator[str]:
 def _parts(training: Training) -> Iterator[Tuple[str, Html]]:
     manifest, part = training.manifest, training.part
     if manifest.get("data"):
-        rows = [(f"input {number}", _code(one)) for number, one in enumerate(_list(manifest["data"]), 1)]
+        rows = [(f"input {number}", _code(flow)) for number, flow in enumerate(_list(manifest["data"]), 1)]
         files = [(path, _code(value)) for path, value in part("files").items()]
         yield "Data", table([], rows + files)
     if manifest.get("settings"):
         first_values = {"initial values": manifest.get("initial values")}
         yield "Trainer", _pairs({**part("length"), **part("settings"), **first_values})
-    callbacks = [
-        element("li", _code(one)) for key in ("schedules", "callbacks") for one in _list(manifest.get(key))
-    ]
+    kinds = ("schedules", "callbacks")
+    callbacks = [element("li", _code(cb)) for kind in kinds for cb in _list(manifest.get(kind))]
     if callbacks:
         yield f"Callbacks ({len(callbacks)})", element("ol", *callbacks)
     if part("graph"):
@@ -112,7 +111,7 @@ def _parts(training: Training) -> Iterator[Tuple[str, Html]]:
     for name in ("seeds", "machine", "environment", "packages"):
         if part(name):
             yield name.capitalize(), _pairs(part(name))
-    resumptions = [_describe_resumption(_dict(one)) for one in _list(manifest.get("resumptions"))]
+    resumptions = [_describe_resumption(_dict(place)) for place in _list(manifest.get("resumptions"))]
     if resumptions:
         head = ["when", "step", "exact", "what had changed"]
         yield f"Resumptions ({len(resumptions)})", table(head, resumptions)
@@ -120,9 +119,14 @@ def _parts(training: Training) -> Iterator[Tuple[str, Html]]:
         yield "Not known", _pairs(part("left out"))
 
 
-def _describe_resumption(one: Dict[str, Any]) -> List[Any]:
-    changed = ", ".join(_dict(one.get("changed"))) or "nothing"
-    return [one.get("when"), one.get("global_step"), "yes" if one.get("exact") else "no", changed]
+def _describe_resumption(resumption: Dict[str, Any]) -> List[Any]:
+    changed = ", ".join(_dict(resumption.get("changed"))) or "nothing"
+    return [
+        resumption.get("when"),
+        resumption.get("global_step"),
+        "yes" if resumption.get("exact") else "no",
+        changed,
+    ]
 
 
 def _describe_graph(graph: Dict[str, Any]) -> Tuple[str, Html]:

@@ -10,19 +10,12 @@ from typing import Dict, List, NamedTuple, Tuple
 
 import numpy as np
 
+from ..utils.direction import better_direction
 from ..utils.utils import humanize_time_delta
 from .curves import statistic_of
 from .reading import Training, parse_time
 from .scales import format_number
 
-_LOWER = re.compile(
-    r"error|loss|cost|entropy|perplexity|wrong|(^|[^a-z])(mse|mae|rmse|fid|wer|cer)([^a-z]|$)", re.I
-)
-_HIGHER = re.compile(
-    r"accuracy|correct|precision|recall|reward|score|bleu|psnr|ssim|(^|[^a-z])(acc|auc|f1|map|iou|dice)([^a-z]|$)",
-    re.I,
-)
-_NOT_A_RESULT = re.compile(r"regulari[sz]|weight_decay|queue_size|learning_rate", re.I)
 _VALIDATION = re.compile(r"^(val|validation|test|eval)([-_/]|$)", re.I)
 _LOSS = re.compile("loss|cost|entropy", re.I)
 _TOTAL = re.compile("total|^(loss|cost)$", re.I)
@@ -119,9 +112,9 @@ def headline(training: Training) -> str:
     error = _shortened(state.details) if state.word == "failed" else ""
     sentence = f"{sentence}: {error}".rstrip(": .") + "."
     bests = []
-    for one in best_values(training)[:_NUM_BEST]:
-        at = f"step {one.step:,}" if one.epoch is None else f"epoch {one.epoch:,}"
-        bests.append(f"{one.name} {format_number(one.value)} ({at})")
+    for best in best_values(training)[:_NUM_BEST]:
+        at = f"step {best.step:,}" if best.epoch is None else f"epoch {best.epoch:,}"
+        bests.append(f"{best.name} {format_number(best.value)} ({at})")
     return f"{sentence} Best: {', '.join(bests)}." if bests else sentence
 
 
@@ -153,7 +146,7 @@ def best_values(training: Training) -> List[Best]:
             step = int(training.steps[name][place])
             best = Best(name, float(values[place]), step, epochs.get(step))
             found.append((not is_validation(name), -better, len(found), best))
-    return [one[-1] for one in sorted(found)]
+    return [entry[-1] for entry in sorted(found)]
 
 
 def better_directions(training: Training) -> Dict[str, int]:
@@ -171,13 +164,6 @@ def _has_several_losses(training: Training) -> bool:
     return len(losses) > 1 and not any(_TOTAL.search(name) for name in losses)
 
 
-def better_direction(name: str) -> int:
-    """Return 1 if greater values of a scalar are better, -1 if smaller ones are, by its name; 0 if that is unknown."""
-    if _NOT_A_RESULT.search(name):
-        return 0
-    return -1 if _LOWER.search(name) else 1 if _HIGHER.search(name) else 0
-
-
 def is_validation(name: str) -> bool:
     """Return whether a scalar is of validation, by its name."""
     return bool(_VALIDATION.search(name))
@@ -185,7 +171,7 @@ def is_validation(name: str) -> bool:
 
 def is_loss(name: str) -> bool:
     """Return whether a scalar is a loss, by its name."""
-    return bool(_LOSS.search(statistic_of(name))) and not _NOT_A_RESULT.search(name)
+    return bool(_LOSS.search(statistic_of(name))) and better_direction(name) < 0
 
 
 def duration(training: Training) -> float | None:

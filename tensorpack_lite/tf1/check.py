@@ -24,7 +24,8 @@ from .removed import keras_names
 from .removed.python2 import NEEDS_FISSIX, translate
 from .removed.relative_imports import make_relative
 from .removed.report import LIBRARIES, find_calls, find_changes, find_provided
-from .star_names import find_star_names
+from .removed.rewrite import bound_names
+from .star_names import find_star_names, star_imports
 from .startup.sitecustomize import is_library_file
 from .tf1_behavior import prepare_tf1
 from .unsupported import Unsupported, UnsupportedModule
@@ -239,8 +240,20 @@ def _missing_names(tree: ast.Module, file: str) -> Iterator[Missing]:
         root = name.split(".")[0]
         if root in _SEARCHED and not find_provided(name):
             yield from (one for one in _look_up(name, file, line) if one.name not in tested)
-    for line, name, reason in find_star_names(tree, _ROOTS):
+    for line, name, reason in find_star_names(tree, _ROOTS, _own_star_names(tree, file, {file})):
         yield Missing(file, line, name, reason)
+
+
+def _own_star_names(tree: ast.Module, file: str, seen: set[str]) -> set[str]:
+    """Return the names that a file gets from the script's own modules by star imports, directly or through another one."""
+    names: set[str] = set()
+    for module in star_imports(tree):
+        for path in set(_own_files(module, file)[-1:]) - seen:
+            seen.add(path)
+            with open(path, "rb") as file_object, suppress(SyntaxError):  # the report names the file
+                imported = ast.parse(file_object.read(), path)
+                names |= bound_names(imported) | _own_star_names(imported, path, seen)
+    return names
 
 
 def _used_names(tree: ast.Module) -> Iterator[tuple[str, int]]:

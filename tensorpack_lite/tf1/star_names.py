@@ -16,7 +16,15 @@ _EVERYWHERE = {*dir(builtins), *BUILTINS, "__file__", "__path__"}
 _NAME_ERRORS = frozenset({"BaseException", "Exception", "NameError"})
 
 
-def find_star_names(tree: ast.Module, roots: Sequence[str]) -> Iterator[tuple[int, str, str]]:
+def star_imports(tree: ast.Module) -> list[tuple[str, int]]:
+    """Return the module and the level of each star import of a file."""
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    return [(node.module or "", node.level) for node in nodes if node.names[0].name == "*"]
+
+
+def find_star_names(
+    tree: ast.Module, roots: Sequence[str], own_names: set[str]
+) -> Iterator[tuple[int, str, str]]:
     """
     Yield the line, the full name and a sentence for each name that star imports do not give a file, or only a stand-in.
 
@@ -26,25 +34,22 @@ def find_star_names(tree: ast.Module, roots: Sequence[str]) -> Iterator[tuple[in
     Args:
         tree: the source of a file.
         roots: the packages whose modules are imported to see their names.
+        own_names: the names that the file gets from the script's own modules by star imports.
     """
-    modules = [
-        node.module or ""
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
-    ]
+    modules = [module for module, _ in star_imports(tree)]
     known = [module for module in modules if module.split(".")[0] in roots]
     if not known:
         return
-    values = {name: value for module in known for name, value in _star_values(module).items()}
-    passed_over = bound_names(tree) | _EVERYWHERE
+    found = {name: (module, value) for module in known for name, value in _star_values(module).items()}
+    passed_over = bound_names(tree) | own_names | _EVERYWHERE
     guarded = {id(node) for _, node in guarded_lines(tree, _NAME_ERRORS)}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Name) or node.id in passed_over or id(node) in guarded:
             continue
-        value = values.get(node.id)
+        module, value = found.get(node.id, ("", None))
         if isinstance(value, (Unsupported, UnsupportedModule)):
-            yield node.lineno, f"{known[-1]}.{node.id}", value.message
-        elif node.id not in values and len(known) == len(modules):
+            yield node.lineno, f"{module}.{node.id}", value.message
+        elif not module and len(known) == len(modules):
             stars = " and ".join(f"`from {module} import *`" for module in known)
             yield (
                 node.lineno,

@@ -39,37 +39,13 @@ from .tower.context import TowerContext, get_current_tower_context
 from .xla import with_xla
 
 __all__ = [
-    "ChainInit",
-    "DictRestore",
-    "JustCurrentSession",
-    "SaverRestore",
-    "SaverRestoreRelaxed",
-    "SessionInit",
-    "SmartInit",
-    "TowerContext",
-    "argscope",
-    "collect_env_info",
-    "enable_argscope_for_function",
-    "enable_argscope_for_module",
-    "get_arg_scope",
-    "get_current_tower_context",
-    "get_default_sess_config",
-    "get_global_step_value",
-    "get_global_step_var",
-    "get_model_loader",
-    "get_tf_version_tuple",
-    "gradproc",
-    "optimizer",
-    "precision_scope",
-    "recompute_grad",
-    "sesscreate",
-    "sessinit",
-    "summary",
-    "tower",
-    "varreplace",
-    "with_precision",
-    "with_xla",
-]
+    "ChainInit", "DictRestore", "JustCurrentSession", "SaverRestore", "SaverRestoreRelaxed", "SessionInit",
+    "SmartInit", "TowerContext", "argscope", "collect_env_info", "enable_argscope_for_function",
+    "enable_argscope_for_module", "get_arg_scope", "get_current_tower_context", "get_default_sess_config",
+    "get_global_step_value", "get_global_step_var", "get_model_loader", "get_tf_version_tuple", "gradproc",
+    "optimizer", "precision_scope", "recompute_grad", "sesscreate", "sessinit", "summary", "tower",
+    "varreplace", "with_precision", "with_xla",
+]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__ = explain_missing_names(__name__)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from ..compat import tensorflow
@@ -10,10 +9,9 @@ from ..compat import tfv1 as tf
 from ..compat.variables import save_like
 from ..utils.checks import check_at_least
 from ..utils.errors import type_error
+from ..utils.naming import TOWER_PREFIX
 from .gradproc import GradVars
 from .proxy_optimizer import ProxyOptimizer, apply_if
-
-_TOWER_PREFIX = re.compile(r"tower[0-9]+/")
 
 
 class AccumGradOptimizer(ProxyOptimizer):
@@ -138,7 +136,7 @@ def _make_sum(var: tf.Variable) -> tf.Variable:
 
 def _make_counter(variables: list[tf.Variable]) -> tf.Variable:
     """Create the counter of a tower. Its name starts with the tower's prefix if the names of the variables do."""
-    tower = _TOWER_PREFIX.match(variables[0].op.name)
+    tower = TOWER_PREFIX.match(variables[0].op.name)
     name_scope = tf.get_default_graph().get_name_scope()
     scope = (tower.group() if tower else "") + (f"{name_scope}/" if name_scope else "") + "AccumGrad"
     with tf.variable_scope(None, default_name=scope, auxiliary_name_scope=False), tf.device("/cpu:0"):

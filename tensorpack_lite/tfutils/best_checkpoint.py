@@ -45,8 +45,8 @@ def find_best(directory: str) -> str:
             f"There is no best checkpoint in {directory} (expected a copy of MinSaver, MaxSaver or TopKSaver). Its latest "
             "checkpoint may exist."
         )
-    if len({(one.statistic, one.step) for one in found}) > 1:
-        names = ", ".join(f"{one.name} ('{one.statistic}' = {one.value:.5g})" for one in found)
+    if len({(best.statistic, best.step) for best in found}) > 1:
+        names = ", ".join(f"{best.name} ('{best.statistic}' = {best.value:.5g})" for best in found)
         raise ValueError(
             f"There are several best checkpoints in {directory}: {names}. Pass the path of one of them."
         )

@@ -338,8 +338,8 @@ def _files_of(directory: str, name: str) -> list[str]:
     """List the files of a checkpoint, which may be incomplete, the index last."""
     entries = _gfile.listdir(directory) if _gfile.isdir(directory) else []
     data = [e for e in entries if e.startswith(name) and _DATA_SUFFIX.fullmatch(e[len(name) :])]
-    others = [f"{name}{suffix}" for suffix in (END_SUFFIX, STATE_SUFFIX, ".index")]
-    return [*sorted(data), *(other for other in others if other in entries)]
+    names = [f"{name}{suffix}" for suffix in (END_SUFFIX, STATE_SUFFIX, ".index")]
+    return [*sorted(data), *(name for name in names if name in entries)]
 
 
 def _write_text(path: str, text: str) -> None:

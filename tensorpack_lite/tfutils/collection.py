@@ -7,21 +7,15 @@ from typing import Any, Iterable, Iterator
 
 from ..compat import tfv1 as tf
 from ..utils import logger
-from ..utils.naming import USED_TICKETS_KEY
+from ..utils.naming import CONSUMED_KEY
 
 __all__ = ["backup_collection", "freeze_collection", "restore_collection"]
 
 _NOT_LOGGED = (
-    tf.GraphKeys.TRAINABLE_VARIABLES,
-    tf.GraphKeys.GLOBAL_VARIABLES,
-    tf.GraphKeys.LOCAL_VARIABLES,
-    tf.GraphKeys.QUEUE_RUNNERS,
-    tf.GraphKeys.TABLE_INITIALIZERS,
-    tf.GraphKeys.COND_CONTEXT,
-    tf.GraphKeys.WHILE_CONTEXT,
-    tf.GraphKeys.LOSSES,
-    USED_TICKETS_KEY,
-)
+    tf.GraphKeys.TRAINABLE_VARIABLES, tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES,
+    tf.GraphKeys.QUEUE_RUNNERS, tf.GraphKeys.TABLE_INITIALIZERS, tf.GraphKeys.COND_CONTEXT,
+    tf.GraphKeys.WHILE_CONTEXT, tf.GraphKeys.LOSSES, CONSUMED_KEY,
+)  # fmt: skip
 
 
 def backup_collection(keys: Iterable[str] | None = None) -> dict[str, list[Any]]:

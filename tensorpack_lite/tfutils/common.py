@@ -12,13 +12,9 @@ from ..utils.missing_names import explain_missing_names
 from .environment import collect_env_info
 
 __all__ = [
-    "collect_env_info",
-    "get_default_sess_config",
-    "get_global_step_value",
-    "get_global_step_var",
-    "get_tensors_by_names",
-    "get_tf_version_tuple",
-]
+    "collect_env_info", "get_default_sess_config", "get_global_step_value", "get_global_step_var",
+    "get_tensors_by_names", "get_tf_version_tuple",
+]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__ = explain_missing_names(__name__)

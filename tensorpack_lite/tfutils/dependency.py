@@ -10,7 +10,7 @@ from typing import Any, Iterable, Mapping
 from ..compat import tfv1 as tf
 from ..compat.private import inside_control_flow
 from ..utils.argtools import graph_memoized
-from ..utils.naming import USED_TICKETS_KEY
+from ..utils.naming import CONSUMED_KEY
 
 _UPDATE = re.compile(r"Assign|Apply|Scatter|PartitionedCall|While|^If|^StatelessIf|Case")
 _STAGED = re.compile(r"Unstage|StagePeek")
@@ -105,7 +105,7 @@ def elements_in(attributes: dict[str, Any]) -> list[Any]:
         if issubclass(kind, (tf.Operation, tf.Tensor)):
             found.append(value)
         elif issubclass(kind, (dict, list, tuple)):
-            base = next(one for one in (dict, list, tuple) if issubclass(kind, one))
+            base = next(known for known in (dict, list, tuple) if issubclass(kind, known))
             parts = dict.values(value) if base is dict else base.__iter__(value)
             inner = list(itertools.islice(parts, _MAX_VALUES))
             waiting.extend(part for part in inner if id(part) not in seen)
@@ -125,24 +125,20 @@ def updates_wait_for_data(train_op: tf.Operation | tf.Tensor) -> bool:
         train_op: the operation that a step runs.
     """
     needed = operations_needed([train_op])
-    sources = [one for one in needed if _TAKES_DATA.search(one.type)]
-    if (
-        not sources
-        or any(_STAGED.search(one.type) for one in needed)
-        or any(map(inside_control_flow, sources))
-    ):
+    sources = [op for op in needed if _TAKES_DATA.search(op.type)]
+    if not sources or any(_STAGED.search(op.type) for op in needed) or any(map(inside_control_flow, sources)):
         return False
     after = [_names_after(source) for source in sources]
-    uncounted = [*tf.local_variables(), *tf.get_collection(USED_TICKETS_KEY)]
+    uncounted = [*tf.local_variables(), *tf.get_collection(CONSUMED_KEY)]
     counters = {variable.op.name for variable in uncounted} | {"global_step"}
-    candidates = after[0].union(one.name for one in needed)
+    candidates = after[0].union(op.name for op in needed)
     updates = {
-        one.name
-        for one in train_op.graph.get_operations()
-        if one.name in candidates
-        and _UPDATE.search(one.type)
-        and one.inputs
-        and one.inputs[0].op.name not in counters
+        op.name
+        for op in train_op.graph.get_operations()
+        if op.name in candidates
+        and _UPDATE.search(op.type)
+        and op.inputs
+        and op.inputs[0].op.name not in counters
     }
     return all(updates <= names for names in after)
 

@@ -64,10 +64,10 @@ class FeedConverter:
         array = value if type(value) is np.ndarray and value.dtype == self._dtype else self._cast(value)
         if array.shape != self._good_shape:
             if not self._shape.is_compatible_with(array.shape):
-                given = value if isinstance(value, np.ndarray) else array
+                passed = value if isinstance(value, np.ndarray) else array
                 lacks_axis = self._shape.ndims and self._shape[1:].is_compatible_with(array.shape)
                 advice = f"{_NO_BATCH_AXIS}: {self._batch_advice}" if self._batch_advice else None
-                raise ValueError(self._message("has the wrong shape", given, advice if lacks_axis else None))
+                raise ValueError(self._message("has the wrong shape", passed, advice if lacks_axis else None))
             self._good_shape = array.shape
         return array
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..compat import private
 from ..compat import tfv1 as tf
+from ..utils.naming import list_names
 from .update_gate import is_gate
 
 _ADVICE = "Return it from the branch, and use what tf.cond returns; call tf.summary after tf.cond, with what it returns."
@@ -92,5 +93,4 @@ def find_conditional(tensors: Iterable[tf.Tensor]) -> list[tf.Operation]:
 
 def _quote(elements: Sequence[tf.Tensor | tf.Operation]) -> str:
     """Return the names of up to three elements."""
-    more = f" or {len(elements) - 3} others" if len(elements) > 3 else ""
-    return ", ".join(f"'{element.name}'" for element in elements[:3]) + more
+    return list_names([f"'{element.name}'" for element in elements])

@@ -12,26 +12,19 @@ from ..utils import logger
 from ..utils.argtools import graph_memoized
 from ..utils.checks import check_positive, check_type
 from ..utils.errors import type_error
+from ..utils.naming import TOWER_PREFIX
 from .skipped_steps import skipped_steps
 from .summary import add_moving_summary
 from .symbolic_functions import map_values, print_stat, rms, sum_repeated_rows, values_of
 from .tower.copies import without_tower
 
 __all__ = [
-    "CheckGradient",
-    "FilterNoneGrad",
-    "GlobalNormClip",
-    "GradientProcessor",
-    "MapGradient",
-    "PrintGradient",
-    "ScaleGradient",
-    "SummaryGradient",
-]
+    "CheckGradient", "FilterNoneGrad", "GlobalNormClip", "GradientProcessor", "MapGradient", "PrintGradient",
+    "ScaleGradient", "SummaryGradient",
+]  # fmt: skip
 
 GradVars = List[Tuple[tf.Tensor, tf.Variable]]
 """The gradients of one tower: `(gradient, variable)` for each of its variables."""
-
-_OTHER_TOWER = re.compile(r"^tower[0-9]+/")
 
 
 class GradientProcessor(metaclass=ABCMeta):
@@ -175,7 +168,7 @@ class SummaryGradient(MapGradient):
 
     def _summarize(self, grad: tf.Tensor | None, var: tf.Variable) -> tf.Tensor | None:
         name = var.op.name
-        if grad is not None and not _OTHER_TOWER.match(name) and _first_time("SummaryGradient", name):
+        if grad is not None and not TOWER_PREFIX.match(name) and _first_time("SummaryGradient", name):
             values = values_of(sum_repeated_rows(grad))
             shown = values
             if skipped_steps().is_applied() is not None:  # a histogram of infinity is an error

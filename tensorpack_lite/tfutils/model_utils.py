@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from tabulate import tabulate
 
 from ..compat import tfv1 as tf
 from ..utils import logger
-
-_TOWER_PREFIX = re.compile(r"^tower[0-9]+/")
+from ..utils.naming import TOWER_PREFIX
 
 
 def describe_trainable_vars() -> None:
@@ -20,7 +17,7 @@ def describe_trainable_vars() -> None:
     for devices if they differ, and one for dtypes if not all are float32.
     """
     names = {var.op.name for var in tf.trainable_variables()}
-    copies = {name for name in names if _TOWER_PREFIX.match(name) and _TOWER_PREFIX.sub("", name) in names}
+    copies = {name for name in names if TOWER_PREFIX.match(name) and TOWER_PREFIX.sub("", name) in names}
     variables = [var for var in tf.trainable_variables() if var.op.name not in copies]
     if not variables:
         logger.warning("No trainable variables in the graph!")

@@ -19,20 +19,10 @@ from .symbolic_functions import map_values, sum_repeated_rows
 from .weight_decay import AdamWOptimizer, DecoupledDecayOptimizer, SGDWOptimizer
 
 __all__ = [
-    "AccumGradOptimizer",
-    "AdamWOptimizer",
-    "DecoupledDecayOptimizer",
-    "LAMBOptimizer",
-    "PostProcessOptimizer",
-    "ProxyOptimizer",
-    "SGDWOptimizer",
-    "VariableAssignmentOptimizer",
-    "accumulate_gradients",
-    "apply_grad_processors",
-    "clip_by_global_norm",
-    "clip_by_norm",
-    "clip_by_value",
-]
+    "AccumGradOptimizer", "AdamWOptimizer", "DecoupledDecayOptimizer", "LAMBOptimizer",
+    "PostProcessOptimizer", "ProxyOptimizer", "SGDWOptimizer", "VariableAssignmentOptimizer",
+    "accumulate_gradients", "apply_grad_processors", "clip_by_global_norm", "clip_by_norm", "clip_by_value",
+]  # fmt: skip
 
 
 def apply_grad_processors(opt: tf.train.Optimizer, gradprocs: Sequence[GradientProcessor]) -> ProxyOptimizer:

@@ -63,7 +63,7 @@ def cut_part(whole: np.ndarray, variable: tf.Variable, ignore_mismatch: bool = F
     return whole[_index(part)]
 
 
-def values_of(
+def find_values(
     variables: Iterable[tf.Variable], values: Mapping[str, Any], ignore_mismatch: bool = False
 ) -> tuple[dict[str, np.ndarray], set[str]]:
     """

@@ -22,9 +22,8 @@ def build_or_reuse_placeholder(tensor_spec: tf.TensorSpec) -> tf.Tensor:
     """
     ensure_graph_mode()
     existing = _find_placeholder(tensor_spec)
-    shape = tf.TensorShape(
-        tensor_spec.shape
-    ).as_proto()  # on TF 1.15, unknown sizes of a TensorShape are not equal
+    # on TF 1.15, unknown sizes of a TensorShape are not equal
+    shape = tf.TensorShape(tensor_spec.shape).as_proto()
     if existing is not None and existing.shape.as_proto() == shape:
         return existing
     with tf.name_scope(None):

@@ -219,8 +219,8 @@ def precision_record() -> PrecisionRecord:
 
 
 def _cast(tensor: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    given = tensor.dtype.base_dtype
-    return tensor if given == dtype or given not in (tf.float32, *_HALF) else tf.cast(tensor, dtype)
+    own = tensor.dtype.base_dtype
+    return tensor if own == dtype or own not in (tf.float32, *_HALF) else tf.cast(tensor, dtype)
 
 
 # Parts of a scope -------------------------------------------------------------------------------------------------

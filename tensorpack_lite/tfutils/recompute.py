@@ -142,9 +142,8 @@ class _Block:
                 new[name] = tf.ensure_shape(tensor, tensor.shape)
         waiting = set(new)
         for source in sources:
-            if (
-                source.name not in new
-            ):  # an identity, since under `run`, tf.gradients takes a read for the variable
+            # an identity, since under `run`, tf.gradients takes a read for the variable
+            if source.name not in new:
                 new[source.name] = tf.identity(source)
         for op in ops:
             inputs = [new.get(tensor.name, tensor) for tensor in op.inputs]

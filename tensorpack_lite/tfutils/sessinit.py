@@ -21,9 +21,16 @@ from .checkpoint_reader import (
     restoring,
 )
 from .common import get_op_tensor_name
-from .matching import Match, by_key, set_from_checkpoint
-from .mismatch import names_with_other_trainers, op_names, warn_of_mismatch, why_none_match
-from .partitions import names_in_files, values_of
+from .matching import (
+    Match,
+    by_key,
+    names_with_other_trainers,
+    op_names,
+    set_from_checkpoint,
+    warn_of_mismatch,
+    why_none_match,
+)
+from .partitions import find_values, names_in_files
 from .tower.copies import update_copies
 from .varmanip import (
     SessionUpdate,
@@ -33,15 +40,9 @@ from .varmanip import (
 )
 
 __all__ = [
-    "ChainInit",
-    "DictRestore",
-    "JustCurrentSession",
-    "SaverRestore",
-    "SaverRestoreRelaxed",
-    "SessionInit",
-    "SmartInit",
-    "get_model_loader",
-]
+    "ChainInit", "DictRestore", "JustCurrentSession", "SaverRestore", "SaverRestoreRelaxed", "SessionInit",
+    "SmartInit", "get_model_loader",
+]  # fmt: skip
 
 # only a training has these, and a graph without them needs no values
 _OF_TRAINING = re.compile(r"global_step|learning_rate|(.*/)?beta[12]_power(_\d+)?")
@@ -114,20 +115,20 @@ class ChainInit(SessionInit):
     def __init__(self, sess_inits: Sequence[SessionInit]) -> None:
         self.inits = [
             check_type(
-                "ChainInit: an item of sess_inits", one, SessionInit, advice="Wrap it: SmartInit(...)."
+                "ChainInit: an item of sess_inits", init, SessionInit, advice="Wrap it: SmartInit(...)."
             )
-            for one in sess_inits
+            for init in sess_inits
         ]
-        states = (one.checkpoint_state for one in self.inits if one.checkpoint_state is not None)
+        states = (init.checkpoint_state for init in self.inits if init.checkpoint_state is not None)
         self.checkpoint_state = next(states, None)
 
     def _setup_graph(self) -> None:
-        for one in self.inits:
-            one._setup_graph()
+        for init in self.inits:
+            init._setup_graph()
 
     def _run_init(self, sess: tf.Session) -> None:
-        for one in self.inits:
-            one._run_init(sess)
+        for init in self.inits:
+            init._run_init(sess)
 
 
 class SaverRestore(SessionInit):
@@ -225,8 +226,8 @@ class SaverRestore(SessionInit):
             if any(name in self.ignore for name, _ in names):
                 continue
             keys = [(checkpoint.key_of(name), is_part) for name, is_part in names]
-            others = [other for other in names_with_other_trainers(names[0][0]) if other not in taken]
-            keys += [(key, False) for key in map(checkpoint.key_of, others) if key not in matched]
+            candidates = [name for name in names_with_other_trainers(names[0][0]) if name not in taken]
+            keys += [(key, False) for key in map(checkpoint.key_of, candidates) if key not in matched]
             key, is_part = next((pair for pair in keys if pair[0] is not None), (None, False))
             if key is None:
                 self.missing.append(var.op.name)
@@ -312,12 +313,14 @@ class DictRestore(SessionInit):
             variables = {var.name: var for var in tf.global_variables()}
         values = dict(self._values)
         for name in variables:
-            others = [other for other in names_with_other_trainers(name) if other not in variables]
-            source = next((other for other in others if other in values), None)
+            candidates = [
+                candidate for candidate in names_with_other_trainers(name) if candidate not in variables
+            ]
+            source = next((candidate for candidate in candidates if candidate in values), None)
             if name not in values and source is not None:
                 values[name] = values.pop(source)
         by_op_name = {get_op_tensor_name(name)[0]: value for name, value in values.items()}
-        found, used = values_of(variables.values(), by_op_name, self._ignore_mismatch)
+        found, used = find_values(variables.values(), by_op_name, self._ignore_mismatch)
         logger.info("Variables to restore from dict: " + ", ".join(op_names(found)))
         warn_of_mismatch("graph", "dict", op_names(name for name in variables if name not in found))
         unused = [
@@ -363,7 +366,7 @@ def SmartInit(  # noqa: N802
         return JustCurrentSession()
     if isinstance(obj, (list, tuple)):
         return ChainInit(
-            [SmartInit(one, ignore_mismatch=ignore_mismatch, checkpoint=checkpoint) for one in obj]
+            [SmartInit(source, ignore_mismatch=ignore_mismatch, checkpoint=checkpoint) for source in obj]
         )
     if isinstance(obj, dict):
         return DictRestore(obj, ignore_mismatch=ignore_mismatch)

@@ -14,7 +14,7 @@ from ..utils import logger
 from ..utils.checks import check_choice, check_fraction
 from ..utils.errors import type_error
 from ..utils.missing_names import explain_missing_names
-from ..utils.naming import MOVING_AVERAGES_KEY, MOVING_SUMMARY_OPS_KEY
+from ..utils.naming import MOVING_AVERAGES_KEY, MOVING_SUMMARY_OPS_KEY, TOWER_PREFIX
 from ..utils.png import encode_png
 from .collection import inside_branch, leave_branch_advice
 from .common import root_variable_scope
@@ -24,19 +24,13 @@ from .symbolic_functions import rms, widen
 from .tower.context import get_current_tower_context
 
 __all__ = [
-    "add_activation_summary",
-    "add_moving_summary",
-    "add_param_summary",
-    "add_tensor_summary",
-    "create_image_summary",
-    "create_scalar_summary",
-    "has_scalar_summary",
-]
+    "add_activation_summary", "add_moving_summary", "add_param_summary", "add_tensor_summary",
+    "create_image_summary", "create_scalar_summary", "has_scalar_summary",
+]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__ = explain_missing_names(__name__)
 
-_TOWER_PREFIX = re.compile(r"tower[0-9]+/")
 _TYPES = ("scalar", "histogram", "sparsity", "mean", "rms")
 _UPDATE, _ADD, _APPLY = "_EMA_update", "add_sample", "_EMA_apply"  # parts of names
 _DEFAULT_ACTIVATION_TYPES = ("sparsity", "rms", "histogram")
@@ -89,7 +83,7 @@ def add_moving_summary(
     _refuse_branch("add_moving_summary", scalars)
     averages = []
     for scalar in scalars:
-        name = _TOWER_PREFIX.sub("", scalar.op.name)
+        name = TOWER_PREFIX.sub("", scalar.op.name)
         average = _update_average(scalar, name, decay)
         with tf.name_scope(None):
             tf.summary.scalar(f"{name}-summary", average, collections=summary_collections)
@@ -255,7 +249,7 @@ def create_image_summary(name: str, val: np.ndarray) -> tf.Summary:
 
 def has_scalar_summary(x: tf.Tensor) -> bool:
     """Return whether `add_moving_summary` or `tf.summary.scalar` was called on a scalar tensor."""
-    average = f"EMA/{_TOWER_PREFIX.sub('', x.op.name)}"
+    average = f"EMA/{TOWER_PREFIX.sub('', x.op.name)}"
     has_average = any(var.op.name == average for var in tf.local_variables())
     return has_average or any(op.type == "ScalarSummary" for op in x.consumers())
 

@@ -37,16 +37,16 @@ def applied_gradients(train_op: tf.Operation | tf.Tensor) -> dict[str, tf.Tensor
     """
     copies = {variable.op.name for variable in tf.local_variables()}
     found: dict[str, tf.Tensor] = {}
-    for one in operations_needed([train_op]):
-        if not _OF_OPTIMIZER.match(one.type):
+    for op in operations_needed([train_op]):
+        if not _OF_OPTIMIZER.match(op.type):
             continue
-        if inside_control_flow(one):
+        if inside_control_flow(op):
             return {}
-        arguments = [argument.name for argument in one.op_def.input_arg]
-        name = one.inputs[0].op.name
+        arguments = [argument.name for argument in op.op_def.input_arg]
+        name = op.inputs[0].op.name
         gradient = next((argument for argument in ("grad", "delta") if argument in arguments), None)
         if gradient is not None and name not in copies:
-            found[name] = one.inputs[arguments.index(gradient)]
+            found[name] = op.inputs[arguments.index(gradient)]
     return found
 
 

@@ -17,26 +17,15 @@ from ..utils.npz import read_npz
 from .checkpoint_reader import CheckpointReader, read_checkpoint_state
 from .common import get_op_tensor_name, require_default_session
 from .fitting import fit_to_variable
-from .npy_dict import load_npy_dict
-from .other_formats import refuse_other_format
 from .partitions import join_parts
 from .tower.copies import update_copies
-from .variable_files import write_checkpoint, write_npz_file
+from .variable_files import load_npy_dict, refuse_other_format, write_checkpoint, write_npz_file
 
 __all__ = [
-    "SessionUpdate",
-    "dump_session_params",
-    "get_all_checkpoints",
-    "get_checkpoint_path",
-    "get_savename_from_varname",
-    "is_training_name",
-    "kept_variables",
-    "load_checkpoint_vars",
-    "load_chkpt_vars",
-    "load_parameter_file",
-    "save_checkpoint_vars",
-    "save_chkpt_vars",
-]
+    "SessionUpdate", "dump_session_params", "get_all_checkpoints", "get_checkpoint_path",
+    "get_savename_from_varname", "is_training_name", "kept_variables", "load_checkpoint_vars",
+    "load_chkpt_vars", "load_parameter_file", "save_checkpoint_vars", "save_chkpt_vars",
+]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__ = explain_missing_names(__name__)

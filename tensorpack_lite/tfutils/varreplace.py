@@ -95,8 +95,10 @@ def override_to_local_variable(enable: bool = True) -> ContextManager[None]:
 
 def _make_local(getter: Callable[..., tf.Tensor], *args: object, **kwargs: Any) -> tf.Tensor:
     keys = kwargs.get("collections") or [tf.GraphKeys.GLOBAL_VARIABLES]
-    others = [key for key in keys if key not in (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES)]
-    kwargs["collections"] = [tf.GraphKeys.LOCAL_VARIABLES, *others]
+    collections = [
+        key for key in keys if key not in (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES)
+    ]
+    kwargs["collections"] = [tf.GraphKeys.LOCAL_VARIABLES, *collections]
     return getter(*args, **kwargs)
 
 
@@ -108,5 +110,5 @@ def _add_to_model_variables(var: tf.Variable, name: str) -> None:
         )
         return
     model_variables = tf.get_collection_ref(tf.GraphKeys.MODEL_VARIABLES)
-    if not any(var is other for other in model_variables):
+    if not any(var is variable for variable in model_variables):
         model_variables.append(var)

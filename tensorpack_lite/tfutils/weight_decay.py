@@ -73,7 +73,8 @@ class DecoupledDecayOptimizer(ProxyOptimizer):
     def _decay(self, var: tf.Variable) -> tf.Operation:
         with tf.device(var.device):
             factors = [
-                tf.cast(_value(one), var.dtype.base_dtype) for one in (self.learning_rate, self.weight_decay)
+                tf.cast(_value(rate), var.dtype.base_dtype)
+                for rate in (self.learning_rate, self.weight_decay)
             ]
             rate = factors[0] * factors[1]
             if self._gradient_factor != 1:

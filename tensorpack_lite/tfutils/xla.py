@@ -80,9 +80,8 @@ def is_compiled_later(graph: tf.Graph, config: tf.ConfigProto | None) -> bool:
 
 def _find_scope() -> Callable[[], ContextManager[None]]:
     xla: Any = getattr(getattr(tensorflow, "xla", tf.xla), "experimental", None)
-    is_built = getattr(
-        tensorflow.test, "is_built_with_xla", lambda: True
-    )  # TensorFlow 1.15 has no such function
+    # TensorFlow 1.15 has no such function
+    is_built = getattr(tensorflow.test, "is_built_with_xla", lambda: True)
     if not hasattr(xla, "jit_scope") or not is_built():
         raise RuntimeError(
             f"with_xla: TensorFlow {tensorflow.__version__} was built without XLA. Install another build, or leave out xla=True."

@@ -30,33 +30,13 @@ from .tower import SingleCostTrainer, TowerTrainer
 from .trainer import Trainer
 
 __all__ = [
-    "DEFAULT_CALLBACKS",
-    "DEFAULT_EXTENSIONS",
-    "DEFAULT_MONITORS",
-    "AsyncMultiGPUTrainer",
-    "AutoResumeTrainConfig",
-    "BytePSTrainer",
-    "CollectiveTrainer",
-    "DistributedTrainerParameterServer",
-    "DistributedTrainerReplicated",
-    "HorovodTrainer",
-    "ModelDesc",
-    "ModelDescBase",
-    "NoOpTrainer",
-    "Preempted",
-    "QueueInputTrainer",
-    "SimpleTrainer",
-    "SingleCostTrainer",
-    "StopTraining",
-    "SyncMultiGPUTrainer",
-    "SyncMultiGPUTrainerParameterServer",
-    "SyncMultiGPUTrainerReplicated",
-    "TowerTrainer",
-    "TrainConfig",
-    "Trainer",
-    "begin_exact_resume",
-    "launch_train_with_config",
-]
+    "DEFAULT_CALLBACKS", "DEFAULT_EXTENSIONS", "DEFAULT_MONITORS", "AsyncMultiGPUTrainer",
+    "AutoResumeTrainConfig", "BytePSTrainer", "CollectiveTrainer", "DistributedTrainerParameterServer",
+    "DistributedTrainerReplicated", "HorovodTrainer", "ModelDesc", "ModelDescBase", "NoOpTrainer",
+    "Preempted", "QueueInputTrainer", "SimpleTrainer", "SingleCostTrainer", "StopTraining",
+    "SyncMultiGPUTrainer", "SyncMultiGPUTrainerParameterServer", "SyncMultiGPUTrainerReplicated",
+    "TowerTrainer", "TrainConfig", "Trainer", "begin_exact_resume", "launch_train_with_config",
+]  # fmt: skip
 
 Trainer.default_callbacks = staticmethod(DEFAULT_CALLBACKS)
 Trainer.default_extensions = staticmethod(DEFAULT_EXTENSIONS)

@@ -10,20 +10,20 @@ from ..utils.errors import type_error
 Func = TypeVar("Func", bound=Callable[..., Any])
 
 
-def refuse_arguments(who: str, given: Sequence[object]) -> None:
+def refuse_arguments(who: str, arguments: Sequence[object]) -> None:
     """
     Raise an error if a trainer without arguments got some.
 
     Args:
         who: the name of its class.
-        given: the arguments, or their names.
+        arguments: the arguments, or their names.
 
     Raises:
         TypeError: there are arguments. The message explains how to train with a TrainConfig.
     """
-    if given:
+    if arguments:
         raise TypeError(
-            f"{who}: expected no arguments, got {list(given)}. {_how_to_train(f'{who}(...)')} A script that calls "
+            f"{who}: expected no arguments, got {list(arguments)}. {_how_to_train(f'{who}(...)')} A script that calls "
             "Trainer(config).train() imports its trainers from tensorpack_lite.trainv1."
         )
 

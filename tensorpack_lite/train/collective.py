@@ -93,12 +93,12 @@ class CollectiveTrainer(RankTrainer):
         """Exchange the addresses of TensorFlow's servers, and find which ranks share a machine."""
         machines = gather_machines(self.ranks.channel, _process.take_port(port_range(os.environ)))
         local = machines.local(self.rank)
-        given = (place.local_rank, place.local_size)
-        if None in given:
+        told = (place.local_rank, place.local_size)
+        if None in told:
             self._take_place(self.rank, self.size, *local)
-        elif given != local:
+        elif told != local:
             logger.warning(
-                f"{place.launcher} says that this is local rank {given[0]} of {given[1]}, and by the names of the ranks' machines it "
+                f"{place.launcher} says that this is local rank {told[0]} of {told[1]}, and by the names of the ranks' machines it "
                 f"is {local[0]} of {local[1]}. The former counts."
             )
         return machines.cluster(self.rank)
@@ -129,12 +129,12 @@ class CollectiveTrainer(RankTrainer):
 
     def _reach_neighbors(self, addresses: Sequence[str]) -> None:
         """Check that the servers of the neighbors in the ring can be reached, because a step would wait for them without limit."""
-        for other in {(self.rank + 1) % self.size, (self.rank - 1) % self.size}:
+        for peer in {(self.rank + 1) % self.size, (self.rank - 1) % self.size}:
             try:
-                reach(parse_address(addresses[other]), self._reach_within)
+                reach(parse_address(addresses[peer]), self._reach_within)
             except OSError as error:
                 raise RankError(
-                    f"Rank {self.rank} cannot reach rank {other} at {addresses[other]}: {error}. Does a firewall block this port? "
+                    f"Rank {self.rank} cannot reach rank {peer} at {addresses[peer]}: {error}. Does a firewall block this port? "
                     "TENSORPACK_RANKS_PORTS=first-last chooses the ports, unless TF_CONFIG lists them."
                 ) from error
 

@@ -245,6 +245,6 @@ def _check(name: str, value: object, kind: type, advice: str = "") -> None:
         check_type(f"TrainConfig: {name}", value, kind, advice=advice)
 
 
-def _not_both(name: str, value: object, other_name: str, other: object) -> None:
-    if value is not None and other is not None:
-        raise ValueError(f"TrainConfig: expected either {name} or {other_name}, got both. Pass one of them.")
+def _not_both(name: str, value: object, second_name: str, second: object) -> None:
+    if value is not None and second is not None:
+        raise ValueError(f"TrainConfig: expected either {name} or {second_name}, got both. Pass one of them.")

@@ -28,8 +28,6 @@ from .exact.extension import ExactTraining
 from .exact.total_batch import TotalBatch
 from .signals.extension import Signals
 
-__all__ = ["DEFAULT_CALLBACKS", "DEFAULT_EXTENSIONS", "DEFAULT_MONITORS"]
-
 
 def DEFAULT_CALLBACKS() -> list[Callback]:  # noqa: N802
     """

@@ -221,8 +221,8 @@ def _hear_meeting(hvd: ModuleType) -> Meeting:
 
 def _announce(host: str, secret: str) -> str:
     """Return the announcement of rank 0: the address, and a secret if the environment has none."""
-    given = os.environ.get("TENSORPACK_RANKS_ADDRESS")
-    return f"{given or format_address(host, free_ports(1, host)[0])} {secret}"
+    address = os.environ.get("TENSORPACK_RANKS_ADDRESS")
+    return f"{address or format_address(host, free_ports(1, host)[0])} {secret}"
 
 
 def _read_announcement(text: str) -> Meeting:

@@ -15,8 +15,8 @@ from ..tfutils.precision import with_precision
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.xla import keep_for_xla, with_xla
 from ..utils import logger
+from ..utils.brief_traceback import EndsBriefly
 from ..utils.errors import type_error
-from ..utils.uncaught import EndsBriefly
 from .config import TrainConfig
 from .exact.what_is_exact import begin_exact_resume
 from .resume import advance_graph_seed

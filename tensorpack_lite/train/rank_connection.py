@@ -85,7 +85,7 @@ class RankConnection(Alone):
         )
 
     @contextmanager
-    def reporting(self, trainer: Trainer, place: str) -> Iterator[None]:
+    def reporting(self, trainer: Trainer, place: str) -> Iterator[None]:  # type: ignore[override]
         """
         Context that reports an error inside it to the other ranks.
 
@@ -188,8 +188,8 @@ class RankConnection(Alone):
         """
         steps = self.channel.all_gather("the end of training", step)
         if len(set(steps)) > 1:
-            each = ", ".join(f"{number} on rank {rank}" for rank, number in enumerate(steps))
-            logger.warning(f"The ranks trained for different numbers of steps: {each}.")
+            listed = ", ".join(f"{number} on rank {rank}" for rank, number in enumerate(steps))
+            logger.warning(f"The ranks trained for different numbers of steps: {listed}.")
         self._leave()
 
     def _report(self, error: BaseException, place: str) -> None:
@@ -296,9 +296,11 @@ def _tell_first_that_differs(digests: Sequence[str], description: object) -> lis
     ]
 
 
-def _first_difference(first: Sequence[tuple[str, object]], other: Sequence[tuple[str, object]]) -> str | None:
+def _first_difference(
+    first: Sequence[tuple[str, object]], second: Sequence[tuple[str, object]]
+) -> str | None:
     """Describe the first difference: a missing name, another value, or another order."""
-    here, there = dict(first), dict(other)
+    here, there = dict(first), dict(second)
     for name, value in [*here.items(), *there.items()]:
         if name not in there:
             return f"it lacks {name} ({value})"

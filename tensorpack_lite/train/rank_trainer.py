@@ -259,8 +259,8 @@ class RankTrainer(SingleCostTrainer):
         if self.size == 1:
             return super().state_to_resume(state)
         if self.is_chief:
-            (mine, *others), not_exact = split_state(state, self.size)
-            take_part(self.ranks.channel, [{}, *others])
+            (mine, *of_peers), not_exact = split_state(state, self.size)
+            take_part(self.ranks.channel, [{}, *of_peers])
             return mine or None, not_exact
         self._checkpoint_state = take_part(self.ranks.channel, None) or None
         return self._checkpoint_state, ""

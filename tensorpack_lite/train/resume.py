@@ -22,13 +22,13 @@ from ..callbacks.saver import ModelSaver
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..loop.group import Callbacks, innermost
-from ..loop.moments import after_steps
+from ..loop.moments import after_steps, before_step
 from ..loop.resume_point import ResumePoint
 from ..loop.state import TrainLoop
 from ..tfutils.checkpoint_reader import CheckpointReader, read_checkpoint_state
 from ..tfutils.checkpoint_state import STATE_SUFFIX, read_end, read_state
 from ..tfutils.exact.state import find_exact
-from ..tfutils.partitions import values_of
+from ..tfutils.partitions import find_values
 from ..tfutils.sessinit import SaverRestore, SessionInit
 from ..tfutils.varmanip import SessionUpdate, is_training_name
 from ..utils import logger
@@ -102,7 +102,7 @@ class _RestoreTraining(SaverRestore):
     def _run_init(self, sess: tf.Session) -> None:
         super()._run_init(sess)
         variables = sess.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
-        values, _ = values_of(variables, self.later)
+        values, _ = find_values(variables, self.later)
         SessionUpdate(sess, variables).update(values)
         if "global_step" in self.missing:
             logger.info(f"{self.path} has no global_step. Its state says {self.later.get('global_step')}.")
@@ -248,15 +248,19 @@ def find_resume_point(
         return None
     if place.phase == "before_train":
         return None
-    if place is not saved and saved.steps_per_epoch > 0:
+    is_moved = place is not saved and saved.steps_per_epoch > 0
+    if is_moved:
         logger.warning(
             f"steps_per_epoch was {saved.steps_per_epoch} and is {loop.steps_per_epoch}. Training continues after the same number "
             f"of steps, which is step {place.num_steps} of epoch {place.epoch_num}."
         )
-        _complain_of_skipped(saved._replace(num_called=0) if saved.has_moments_left else saved, callbacks, "")
+    if is_moved and place.phase not in before_step():
+        _warn_or_raise_skipped(
+            saved._replace(num_called=0) if saved.has_moments_left else saved, callbacks, ""
+        )
     elif _num_called(place, callbacks) is None:
         differ = "The callbacks differ from those of the training that is resumed. "
-        _complain_of_skipped(place, callbacks, differ)
+        _warn_or_raise_skipped(place, callbacks, differ)
         place = place.with_phase_finished()
     if place.phase == after_steps()[-1] and place.num_called == len(place.callbacks):
         return place.with_phase_finished()  # the epoch has ended
@@ -267,7 +271,7 @@ def _num_called(place: ResumePoint, callbacks: Callbacks) -> int | None:
     return place.num_called_of([str(cb) for cb in callbacks.cbs], callbacks.names_without_owed_calls)
 
 
-def _complain_of_skipped(place: ResumePoint, callbacks: Callbacks, reason: str) -> None:
+def _warn_or_raise_skipped(place: ResumePoint, callbacks: Callbacks, reason: str) -> None:
     finished = {str(cb) for cb in callbacks.cbs if isinstance(cb, (MonitorBase, Monitors))}
     skipped = [name for name in place.callbacks[place.num_called :] if name not in finished]
     if skipped:
@@ -318,7 +322,7 @@ def continue_from(
     saved = (
         ResumePoint.from_dict(state["place"], "SessionInit.checkpoint_state") if "place" in state else place
     )
-    loop.resume_at(place.epoch_num, place.num_steps, place.has_calls_left)
+    loop.resume_at(place.epoch_num, place.num_steps, place.has_triggers_left)
     callbacks.resume_at(
         place.phase,
         len(callbacks.cbs) if called is None else called,

@@ -149,8 +149,7 @@ class Trainer:
         for extension in self.extensions:
             extension.before_setup(self)
         step_counter = MaintainStepCounter()
-        self.register_callback(step_counter)
-        self.register_callback(callbacks)
+        self.register_callback([step_counter, *callbacks])
         for monitor in self.find_callbacks(MonitorBase):
             raise TypeError(f"Trainer: monitor {monitor} is among the callbacks. Pass it in monitors=[...].")
         self.monitors = Monitors([monitor for monitor in monitors if self.register_callback(monitor)])

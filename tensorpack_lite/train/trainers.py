@@ -11,15 +11,7 @@ from .multi_gpu import (
 from .simple import NoOpTrainer, QueueInputTrainer, SimpleTrainer
 
 __all__ = [
-    "AsyncMultiGPUTrainer",
-    "BytePSTrainer",
-    "DistributedTrainerParameterServer",
-    "DistributedTrainerReplicated",
-    "HorovodTrainer",
-    "NoOpTrainer",
-    "QueueInputTrainer",
-    "SimpleTrainer",
-    "SyncMultiGPUTrainer",
-    "SyncMultiGPUTrainerParameterServer",
-    "SyncMultiGPUTrainerReplicated",
-]
+    "AsyncMultiGPUTrainer", "BytePSTrainer", "DistributedTrainerParameterServer",
+    "DistributedTrainerReplicated", "HorovodTrainer", "NoOpTrainer", "QueueInputTrainer", "SimpleTrainer",
+    "SyncMultiGPUTrainer", "SyncMultiGPUTrainerParameterServer", "SyncMultiGPUTrainerReplicated",
+]  # fmt: skip

@@ -1,9 +1,28 @@
-"""Callbacks of 2016 whose work the default callbacks and monitors do today."""
+"""Callbacks of 2016 and 2017."""
 
 from __future__ import annotations
 
 from ..loop.callback import Callback
 from ..utils import logger
+
+
+class PeriodicCallback(Callback):
+    """
+    Base class of callbacks that act only in some epochs. A subclass defines `_trigger_periodic`.
+
+    Args:
+        period: they act when `epoch_num` is a multiple of it.
+    """
+
+    def __init__(self, period: int = 1) -> None:
+        self.period = int(period)
+
+    def _trigger_epoch(self) -> None:
+        if self.epoch_num % self.period == 0:
+            self._trigger_periodic()
+
+    def _trigger_periodic(self) -> None:
+        """Act; a subclass defines it."""
 
 
 class _DoneByDefault(Callback):
@@ -28,3 +47,7 @@ class StatHolder(_DoneByDefault):
 
 class SummaryWriter(_DoneByDefault):
     """Callback that wrote summaries to an event file, as TFEventWriter does."""
+
+
+class MaintainStepCounter(_DoneByDefault):
+    """Callback that increased the global step, as the train_op does."""

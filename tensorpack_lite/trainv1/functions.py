@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ..compat import TF_VERSION
+from ..compat import TF_VERSION, TensorSpec
 from ..compat import tfv1 as tf
+from ..graph_builder.allreduce import aggregate_grads_colocate
+from ..tfutils.gradproc import GradientProcessor, GradVars
 from ..tfutils.summary import add_moving_summary
 
 
@@ -24,3 +26,36 @@ def summary_moving_average(tensors: Sequence[tf.Tensor] | None = None) -> None:
     """
     if tensors is not None:
         add_moving_summary(*(tensors if isinstance(tensors, (list, tuple)) else [tensors]))
+
+
+def apply_grad_processors(grads: GradVars, gradprocs: Sequence[GradientProcessor]) -> GradVars:
+    """Return the gradients after each processor, in order."""
+    for processor in gradprocs:
+        grads = processor.process(grads)
+    return grads
+
+
+def aggregate_grads(
+    all_grads: Sequence[GradVars], colocation: bool = False, devices: object = None, average: bool = True
+) -> GradVars:
+    """Return the mean or the sum of the towers' gradients on the device of each variable; `devices` is ignored."""
+    return aggregate_grads_colocate(all_grads, average)
+
+
+def average_grads(all_grads: Sequence[GradVars], colocation: bool = True, devices: object = None) -> GradVars:
+    """Return the mean of the towers' gradients, like `aggregate_grads`."""
+    return aggregate_grads(all_grads, colocation, devices)
+
+
+def backport_tensor_spec() -> type:
+    """Return `tf.TensorSpec`."""
+    return TensorSpec
+
+
+def building_rtfd() -> bool:
+    """Return False: no documentation is being built."""
+    return False
+
+
+def monkeypatch_tf_layers() -> None:
+    """Do nothing: only TensorFlow 1.3 and older lacked a part of `tf.layers`."""

@@ -51,6 +51,26 @@ def ResizeImages(images: tf.Tensor, size: Any, method: int = 0, align_corners: b
 
 
 @layer_register(log_shape=True)
+def BilinearUpSample(x: tf.Tensor, shape: int) -> tf.Tensor:  # noqa: N802
+    """
+    Enlarge [N, H, W, C] images by bilinear interpolation, as Caffe's BilinearFiller does.
+
+    Args:
+        x: [N, H, W, C].
+        shape: the factor, a whole number.
+
+    Returns:
+        A float32 tensor [N, H shape, W shape, C] named `output`.
+
+    Difference from tensorpack: with several channels, tensorpack adds them up. Here each one is enlarged by itself.
+    """
+    size = tf.shape(x)[1:3] * int(shape)
+    y = tf.raw_ops.ResizeBilinear(images=x, size=size, half_pixel_centers=True, name="output")
+    y.set_shape([None, *[side and side * int(shape) for side in x.shape.as_list()[1:3]], None])
+    return y
+
+
+@layer_register(log_shape=True)
 @convert_to_tflayer_args(args_names=["filters", "kernel_size"], name_mapping=_NAME_MAPPING)
 def SeparableConv2D(  # noqa: N802, PLR0913 (the arguments of a convolution)
     inputs: tf.Tensor,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Sequence
+from typing import Any, Iterator, Sequence
 
+from ..callbacks.concurrency import StartProcOrThread
 from ..compat import TensorSpec
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow, Datapoint
@@ -29,13 +30,17 @@ class QueueInput(queueing.QueueInput):
 
     def setup(self, input_signature: Sequence[tf.TensorSpec]) -> list[Callback]:
         """Call `_setup` with inputs that have the methods of an InputDesc."""
-        return super().setup([InputSpec(spec.shape, spec.dtype, spec.name) for spec in input_signature])
+        self._signature = [InputSpec(spec.shape, spec.dtype, spec.name) for spec in input_signature]
+        return super().setup(self._signature)
 
     def _get_callbacks(self) -> list[Callback]:
-        if isinstance(self.thread, EnqueueThread):
-            self._queue_size = self.thread.queue_size
+        if hasattr(self, "_stream"):  # made by the `_setup` of the library
+            return super()._get_callbacks()
+        thread: Any = getattr(self, "thread", None)
+        if isinstance(thread, EnqueueThread):
+            self._queue_size = thread.queue_size
             return self._thread_callbacks()
-        return super()._get_callbacks()
+        return [] if thread is None else [StartProcOrThread(thread)]
 
 
 class EnqueueThread(enqueue.EnqueueThread):

@@ -19,14 +19,8 @@ from .random_streams import fix_rng_seed, get_rng
 from .utils import change_env, execute_only_once, get_tqdm, humanize_time_delta
 
 __all__ = [
-    "change_env",
-    "execute_only_once",
-    "fix_rng_seed",
-    "get_rng",
-    "get_tqdm",
-    "humanize_time_delta",
-    "logger",
-]
+    "change_env", "execute_only_once", "fix_rng_seed", "get_rng", "get_tqdm", "humanize_time_delta", "logger",
+]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__ = explain_missing_names(__name__)

@@ -11,15 +11,9 @@ from typing import Any, Callable, Sequence, TypeVar
 from . import logger
 
 __all__ = [
-    "graph_memoized",
-    "log_once",
-    "map_arg",
-    "memoized",
-    "memoized_ignoreargs",
-    "memoized_method",
-    "shape2d",
+    "graph_memoized", "log_once", "map_arg", "memoized", "memoized_ignoreargs", "memoized_method", "shape2d",
     "shape4d",
-]
+]  # fmt: skip
 
 Func = TypeVar("Func", bound=Callable[..., Any])
 T = TypeVar("T")

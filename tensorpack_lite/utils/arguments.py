@@ -12,13 +12,15 @@ _UNKNOWN = re.compile(r"got an unexpected keyword argument '(\w+)'")
 
 
 @contextmanager
-def explain_argument(func: Callable[..., Any], given: Mapping[str, Any], left_out: int = 0) -> Iterator[None]:
+def explain_argument(
+    func: Callable[..., Any], kwargs: Mapping[str, Any], left_out: int = 0
+) -> Iterator[None]:
     """
     Name the argument that was probably meant, if a call of a function fails because it has no argument of a given name.
 
     Args:
         func: the function that is called inside.
-        given: the keyword arguments of the call.
+        kwargs: the keyword arguments of the call.
         left_out: number of parameters at the beginning that cannot be given by name, such as `self`.
 
     Raises:
@@ -34,19 +36,21 @@ def explain_argument(func: Callable[..., Any], given: Mapping[str, Any], left_ou
     try:
         yield
     except TypeError as error:
-        message = _explain(func, given, left_out, str(error))
+        message = _explain(func, kwargs, left_out, str(error))
         if message is None:
             raise
         raise TypeError(message) from None
 
 
-def _explain(func: Callable[..., Any], given: Mapping[str, Any], left_out: int, error: str) -> str | None:
+def _explain(func: Callable[..., Any], kwargs: Mapping[str, Any], left_out: int, error: str) -> str | None:
     """Return the sentence for a TypeError of the call; None if another call has raised it."""
     found = _UNKNOWN.search(error)
-    if found is None or found.group(1) not in given:
+    if found is None or found.group(1) not in kwargs:
         return None
     parameters = inspect.signature(func).parameters
-    if found.group(1) in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+    if found.group(1) in parameters or any(
+        parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()
+    ):
         return None
     who = func.__qualname__.rpartition("<locals>.")[2].replace(".__init__", "")
     return f"{who}: {describe_unknown(found.group(1), list(parameters)[left_out:])}"

@@ -2,17 +2,22 @@
 Tracebacks without the frames of this library, of TensorFlow and of Python's standard library.
 
 The frames that remain are those of the user and of other packages, and the innermost frame, where the error was raised. If the
-environment variable TENSORPACK_LITE_FULL_TRACEBACK is set, nothing is omitted.
+environment variable TENSORPACK_LITE_FULL_TRACEBACK is set, nothing is omitted. An error that ends a script is printed so, and Ctrl-C as one line.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import sys
 import sysconfig
+from contextlib import redirect_stderr
 from types import TracebackType
 
 from .errors import error_text, with_cause
+from .script_end import Show, at_error
+from .streams import standard_streams
 
 _LIBRARY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
@@ -39,21 +44,21 @@ def shorten_traceback(error: BaseException) -> int:
     Returns:
         The number of frames that were omitted.
     """
-    num_left_out, seen, one = 0, {id(error)}, error
+    num_left_out, seen, shortened = 0, {id(error)}, error
     while not shows_all():
-        frames, cause = _frames(one), _cause(one)
-        while cause is not None and id(cause) not in seen and _is_repeated(cause, one, frames):
+        frames, cause = _frames(shortened), _cause(shortened)
+        while cause is not None and id(cause) not in seen and _is_repeated(cause, shortened, frames):
             seen.add(id(cause))
             frames += _frames(cause)
             cause = _cause(cause)
-            with_cause(one, cause)
+            with_cause(shortened, cause)
         shown = [frame for frame in frames[:-1] if not _is_of_library(frame)] + frames[-1:]
-        one.with_traceback(_joined(shown))
+        shortened.with_traceback(_joined(shown))
         num_left_out += len(frames) - len(shown)
         if cause is None or id(cause) in seen:
             break
         seen.add(id(cause))
-        one = cause
+        shortened = cause
     return num_left_out
 
 
@@ -100,8 +105,8 @@ def _frames(error: BaseException) -> list[TracebackType]:
 
 def _joined(frames: list[TracebackType]) -> TracebackType | None:
     place = None
-    for one in reversed(frames):
-        place = TracebackType(place, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    for frame in reversed(frames):
+        place = TracebackType(place, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
     return place
 
 
@@ -116,3 +121,60 @@ def _is_library_path(path: str) -> bool:
     if installed:
         return installed.group(2) in _TENSORFLOW
     return path.startswith((_STANDARD, "<frozen "))
+
+
+class EndsBriefly:
+    """
+    Context manager around a training, or the building of its graph.
+
+    If nothing catches an error that leaves it, the script prints a traceback without the frames of the libraries, and after
+    Ctrl-C one line. Other errors of the script are printed so from then on, too.
+    """
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, KeyboardInterrupt):
+            if not hasattr(error, "exit_code"):  # `Interrupted` has one
+                error.exit_code = None  # type: ignore[attr-defined]  # read by the hook
+            end_briefly()
+        elif isinstance(error, Exception):
+            end_briefly()
+
+
+def end_briefly() -> None:
+    """From now on, print the error that ends the script without the frames of the libraries."""
+    at_error(_print_briefly)
+
+
+def _print_briefly(
+    show: Show, kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+) -> None:
+    with standard_streams():
+        _print_to_stderr(show, kind, error)
+
+
+def _print_to_stderr(show: Show, kind: type[BaseException], error: BaseException) -> None:
+    sys.stdout.flush()
+    if isinstance(error, KeyboardInterrupt) and hasattr(error, "exit_code"):
+        sys.stderr.write(f"KeyboardInterrupt: {str(error) or 'Ctrl-C ended the training.'}\n")
+        if error.exit_code is not None:
+            raise SystemExit(error.exit_code)
+        return
+    num_left_out = shorten_traceback(error)
+    if num_left_out:
+        sys.stderr.write(
+            f"{num_left_out} frames of tensorpack_lite, TensorFlow and Python are hidden; "
+            "TENSORPACK_LITE_FULL_TRACEBACK=1 shows them.\n"
+        )
+    text = error_text(error)
+    short = shorten_stacks(text)
+    if text == short:
+        show(kind, error, error.__traceback__)
+        return
+    with redirect_stderr(io.StringIO()) as printed:
+        show(kind, error, error.__traceback__)
+    sys.stderr.write(printed.getvalue().replace(text, short))

@@ -28,13 +28,9 @@ from .ordering import OrderedContainer as OrderedContainer
 from .ordering import OrderedResultGatherProc as OrderedResultGatherProc
 
 __all__ = [
-    "LoopThread",
-    "ShareSessionThread",
-    "StoppableThread",
-    "enable_death_signal",
-    "ensure_proc_terminate",
+    "LoopThread", "ShareSessionThread", "StoppableThread", "enable_death_signal", "ensure_proc_terminate",
     "start_proc_mask_signal",
-]
+]  # fmt: skip
 
 Startable = Union[threading.Thread, BaseProcess]
 
@@ -283,11 +279,11 @@ def start_proc_mask_signal(proc: Startable | Sequence[Startable]) -> None:
     Note:
         Outside of the main thread, the processes are started without ignoring Ctrl-C.
     """
-    if any(isinstance(each, BaseProcess) for each in _as_list(proc)):
+    if any(isinstance(process, BaseProcess) for process in _as_list(proc)):
         require_children("start_proc_mask_signal")
     with mask_sigint():
-        for each in _as_list(proc):
-            each.start()
+        for process in _as_list(proc):
+            process.start()
 
 
 def ensure_proc_terminate(proc: BaseProcess | Sequence[BaseProcess]) -> None:
@@ -303,11 +299,11 @@ def ensure_proc_terminate(proc: BaseProcess | Sequence[BaseProcess]) -> None:
     Note:
         `enable_death_signal` also works if this process is killed.
     """
-    for each in _as_list(proc):
+    for process in _as_list(proc):
         check_type(
-            "ensure_proc_terminate: proc", each, BaseProcess, "a multiprocessing.Process or a list of them"
+            "ensure_proc_terminate: proc", process, BaseProcess, "a multiprocessing.Process or a list of them"
         )
-        atexit.register(_terminate, weakref.ref(each), os.getpid())
+        atexit.register(_terminate, weakref.ref(process), os.getpid())
 
 
 def enable_death_signal(_warn: bool = True) -> bool:

@@ -21,12 +21,8 @@ from .missing_names import explain_missing_names
 from .utils import get_tqdm
 
 __all__ = [
-    "download",
-    "get_dataset_path",
-    "mkdir_p",
-    "normpath",
-    "recursive_walk",
-]
+    "download", "get_dataset_path", "mkdir_p", "normpath", "recursive_walk",
+]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__ = explain_missing_names(__name__)
@@ -211,7 +207,7 @@ def _wrong_checksum(path: str, sha256: str | None, md5: str | None) -> str:
 
 
 def _is_expected(path: str, expect_size: int | None, sha256: str | None, md5: str | None) -> bool:
-    is_known = any(given is not None for given in (expect_size, sha256, md5))
+    is_known = any(expected is not None for expected in (expect_size, sha256, md5))
     has_size = expect_size is None or os.path.getsize(path) == expect_size
     return is_known and has_size and not _wrong_checksum(path, sha256, md5)
 

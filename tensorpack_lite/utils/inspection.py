@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 _LIBRARY = __name__.split(".")[0]
 _FOLDERS = [os.path.dirname(os.path.dirname(os.path.abspath(__file__))), os.path.dirname(os.__file__)]
 _INSTALLED = re.compile(
-    "|".join([r"[\\/](site|dist)-packages[\\/]", *(rf"^{re.escape(one)}[\\/]" for one in _FOLDERS)])
+    "|".join([r"[\\/](site|dist)-packages[\\/]", *(rf"^{re.escape(folder)}[\\/]" for folder in _FOLDERS)])
 )
 _MAX_ATTRIBUTES = 256
 _MAX_WRAPPERS = 16

@@ -19,6 +19,7 @@ from typing import Any, Iterator
 
 from .log_lines import ONLY_WARNINGS, QUIET_VARIABLE, LineFormatter, StdoutHandler
 from .missing_names import missing_name
+from .naming import list_names
 from .own_rank import GivenRank, find_given_rank
 from .redaction import hide_secrets
 from .redirection import redirect_log
@@ -26,7 +27,6 @@ from .streams import fill_descriptors
 from .training_files import (
     check_replaceable,
     is_occupied,
-    list_names,
     make_beside,
     remove_training,
     with_timestamp,
@@ -34,22 +34,9 @@ from .training_files import (
 from .training_lock import TrainingLock
 
 __all__ = [
-    "addFilter",
-    "auto_set_dir",
-    "critical",
-    "debug",
-    "error",
-    "exception",
-    "get_logger_dir",
-    "info",
-    "lock_dir",
-    "reset",
-    "setLevel",
-    "set_logger_dir",
-    "set_quiet",
-    "warn",
-    "warning",
-]
+    "addFilter", "auto_set_dir", "critical", "debug", "error", "exception", "get_logger_dir", "info",
+    "lock_dir", "reset", "setLevel", "set_logger_dir", "set_quiet", "warn", "warning",
+]  # fmt: skip
 
 FOR_QUIET = {"is_for_quiet": True}  # `info(text, extra=FOR_QUIET)` is also shown when the log is quiet
 
@@ -202,11 +189,11 @@ def set_logger_dir(dirname: str, action: str | None = None) -> None:
     if replacement:  # files that the script itself writes to `dirname` go there
         os.makedirs(path, exist_ok=True)
         path, action = replacement, "k"
-    given = find_given_rank()
-    if given is not None and given.rank > 0:
-        _follow_chief(path, action, given)
+    place = find_given_rank()
+    if place is not None and place.rank > 0:
+        _follow_chief(path, action, place)
     else:
-        _open_as_chief(path, action, may_remove_rank_logs=given is None)
+        _open_as_chief(path, action, may_remove_rank_logs=place is None)
     info("Argv: " + hide_secrets(" ".join(sys.argv)))
 
 
@@ -318,17 +305,17 @@ def _open_as_chief(path: str, action: str | None, may_remove_rank_logs: bool) ->
         path = _make_room(path, str(action))
     _directory.open(path)
     if kept:
-        info(f"Deleted the training in '{path}'. Other files stay: {list_names(kept)}.")
+        info(f"Deleted the training in '{path}'. Other files stay: {list_names(kept, 10)}.")
 
 
-def _follow_chief(path: str, action: str | None, given: GivenRank) -> None:
+def _follow_chief(path: str, action: str | None, place: GivenRank) -> None:
     """Use the directory without changing anything there besides the log of this rank."""
     _directory.close()
     action = (action or "").strip().lower()
-    name = f"log-rank{given.rank}.log" if action in ("k", "d") else None
-    _directory.open(path, name, given)
+    name = f"log-rank{place.rank}.log" if action in ("k", "d") else None
+    _directory.open(path, name, place)
     info(
-        f"Rank {given.rank} (by {given.source}) logs to {f'{path}/{name}' if name else 'no file'}. Only rank 0 changes "
+        f"Rank {place.rank} (by {place.source}) logs to {f'{path}/{name}' if name else 'no file'}. Only rank 0 changes "
         f"'{path}'. If these processes train separately, set TENSORPACK_RANKS_SIZE=1."
     )
 

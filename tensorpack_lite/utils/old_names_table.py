@@ -42,6 +42,12 @@ _INPUT = Old(
 )
 _FUNCTIONS = "tfutils.symbolic_functions"
 
+
+def _moved(module: str, *names: str) -> dict[str, Old]:
+    """Return what became of names that another module has now."""
+    return {name: Old(f"Import it from tensorpack_lite.{module}.", f"{module}:{name}") for name in names}
+
+
 # Modules: old dotted name -> what became of it. The importer of `tensorpack-lite run` reads this table.
 OLD_MODULES = {
     "RL": _RL,
@@ -103,28 +109,12 @@ _ROWS: dict[tuple[str, ...], dict[str, Old]] = {
         ),
     },
     ("", "tfutils"): {
+        **_moved("tfutils.collection", "backup_collection", "freeze_collection", "restore_collection"),
+        **_moved("tfutils.common", "get_op_or_tensor_by_name", "get_tensors_by_names", "get_op_tensor_name"),
         "NewSession": Old("Use JustCurrentSession().", "tfutils.sessinit:JustCurrentSession"),
         "TryResumeTraining": Old("Use AutoResumeTrainConfig instead of TrainConfig."),
-        "backup_collection": Old(
-            "Import it from tensorpack_lite.tfutils.collection.", "tfutils.collection:backup_collection"
-        ),
         "clear_collection": Old("Use tf.get_default_graph().clear_collection(name)."),
-        "freeze_collection": Old(
-            "Import it from tensorpack_lite.tfutils.collection.", "tfutils.collection:freeze_collection"
-        ),
-        "get_op_or_tensor_by_name": Old(
-            "Import it from tensorpack_lite.tfutils.common.", "tfutils.common:get_op_or_tensor_by_name"
-        ),
-        "get_tensors_by_names": Old(
-            "Import it from tensorpack_lite.tfutils.common.", "tfutils.common:get_tensors_by_names"
-        ),
         "get_vars_by_names": Old("Use tfutils.common.get_tensors_by_names(names)."),
-        "restore_collection": Old(
-            "Import it from tensorpack_lite.tfutils.collection.", "tfutils.collection:restore_collection"
-        ),
-        "get_op_tensor_name": Old(
-            "Import it from tensorpack_lite.tfutils.common.", "tfutils.common:get_op_tensor_name"
-        ),
     },
     ("", "tfutils.varmanip"): {
         "dump_chkpt_vars": Old("Use load_chkpt_vars(path).", "tfutils.varmanip:load_chkpt_vars")
@@ -158,27 +148,24 @@ _ROWS: dict[tuple[str, ...], dict[str, Old]] = {
         "SoftMax": Old("Use tf.nn.softmax(logits).", "trainv1.layers:SoftMax"),
     },
     ("",): {
+        **_moved("utils.gpu", "change_gpu"),
         "StagingInputWrapper": Old("Use StagingInput.", "input_source.staging:StagingInput"),
-        "change_gpu": Old("Import it from tensorpack_lite.utils.gpu.", "utils.gpu:change_gpu"),
         "dftools": Old("Import tensorpack_lite.dataflow.dftools.", "dataflow.dftools"),
         "get_nr_gpu": Old("Use get_num_gpu from tensorpack_lite.utils.gpu.", "utils.gpu:get_nr_gpu"),
         "symbolic_functions": Old("Import tensorpack_lite.tfutils.symbolic_functions.", _FUNCTIONS),
     },
     ("", "dataflow"): {
+        **_moved("dataflow.dftools", "dump_dataflow_to_process_queue"),
         "DataFromSocket": Old("Use RemoteDataZMQ(addr)."),
         "PlasmaGetData": _PLASMA,
         "PlasmaPutData": _PLASMA,
         "PrefetchOnGPUs": Old("Use MultiProcessRunner, whose DataFlow chooses the GPU in reset_state()."),
         "PrefetchProcess": Old("Use MultiProcessRunner(df, num_prefetch, num_proc)."),
-        "TFRecordData": Old("Use TFRecordSerializer.load(path, size)."),
+        "TFRecordData": Old("Use TFRecordSerializer.load.", "dataflow.serialize:TFRecordSerializer.load"),
         "LMDBDataPoint": Old("Use LMDBSerializer.load(path).", "dataflow.dftools:LMDBDataPoint"),
         "ThreadedMapData": Old("Use MultiThreadMapData.", "dataflow.map_thread:MultiThreadMapData"),
         "dump_dataflow_to_lmdb": Old(
             "Use LMDBSerializer.save(df, path).", "dataflow.dftools:dump_dataflow_to_lmdb"
-        ),
-        "dump_dataflow_to_process_queue": Old(
-            "Import it from tensorpack_lite.dataflow.dftools.",
-            "dataflow.dftools:dump_dataflow_to_process_queue",
         ),
         "dump_dataflow_to_tfrecord": Old(
             "Use TFRecordSerializer.save(df, path).", "dataflow.dftools:dump_dataflow_to_tfrecord"
@@ -202,11 +189,9 @@ _ROWS: dict[tuple[str, ...], dict[str, Old]] = {
         "MultiProcessPredictWorker": _WORKER,
         "MultiProcessQueuePredictWorker": _WORKER,
         "MultiThreadPredictWorker": _WORKER,
-        "get_predict_func": Old("Use OfflinePredictor(config), whose arguments are the inputs."),
+        "get_predict_func": Old("Use OfflinePredictor(config).", "predict.base:OfflinePredictor"),
     },
-    ("utils",): {
-        "get_dataset_path": Old("Import it from tensorpack_lite.utils.fs.", "utils.fs:get_dataset_path")
-    },
+    ("utils",): _moved("utils.fs", "get_dataset_path"),
     ("utils.fs",): {"set_dataset_path": Old("Set the environment variable TENSORPACK_DATASET.")},
     ("utils.logger",): {
         "_getlogger": Old("Use logging.getLogger('tensorpack_lite').", "utils.logger:_make_logger"),
@@ -222,7 +207,7 @@ OLD_NAMES = {
     for name, old in names.items()
 }
 
-# Names that work always, outside `__all__`: they are small, and nothing has replaced them
+# Names that always work, without being public: they are small, and nothing has replaced them
 KEPT_NAMES = [
     "dataflow.dftools",
     "dataflow.imgaug.GaussianDeform",

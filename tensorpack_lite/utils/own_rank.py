@@ -72,10 +72,10 @@ def list_given_ranks(environment: Mapping[str, str]) -> Iterator[GivenRank]:
     """
     is_found = False
     for source in _SOURCES:
-        given = _read(source, environment)
-        if given is not None and not _is_task_of_step(given, environment):
+        rank = _read(source, environment)
+        if rank is not None and not _is_task_of_step(rank, environment):
             is_found = True
-            yield given
+            yield rank
     if not is_found and environment.get(_SIZE, "") not in ("", "1"):
         raise ValueError(
             f"{_SIZE}={environment[_SIZE]} is set, but no variable has the rank of this process. Set TENSORPACK_RANK to its number, "
@@ -100,14 +100,14 @@ def find_given_rank(environment: Mapping[str, str] | None = None) -> GivenRank |
     variables = os.environ if environment is None else environment
     if variables.get(_SIZE, "").strip() == "1":
         return None
-    given = next(list_given_ranks(variables), None)
-    return None if given is None or given.size == 1 else given
+    rank = next(list_given_ranks(variables), None)
+    return None if rank is None or rank.size == 1 else rank
 
 
 def given_rank() -> int | None:
     """Return the rank of this process; None if it was started alone. See `find_given_rank`."""
-    given = find_given_rank()
-    return None if given is None else given.rank
+    rank = find_given_rank()
+    return None if rank is None else rank.rank
 
 
 def _read(source: _Source, variables: Mapping[str, str]) -> GivenRank | None:
@@ -128,13 +128,13 @@ def _read(source: _Source, variables: Mapping[str, str]) -> GivenRank | None:
     )
 
 
-def _is_task_of_step(given: GivenRank, variables: Mapping[str, str]) -> bool:
+def _is_task_of_step(rank: GivenRank, variables: Mapping[str, str]) -> bool:
     """Return whether PMI_RANK is that of `srun --mpi=pmi2`, rather than of an mpiexec that srun's task has started."""
     step = [variables.get(name, "") for name in ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")]
     return (
-        given.launcher == "mpiexec"
+        rank.launcher == "mpiexec"
         and "SLURM_STEP_ID" in variables
-        and [str(given.rank), str(given.size)] == step
+        and [str(rank.rank), str(rank.size)] == step
     )
 
 
@@ -142,14 +142,14 @@ def _read_tf_config(text: str) -> GivenRank | None:
     """Find the task among the cluster's. A text that is not valid is an error only for a trainer that uses it."""
     try:
         config = json.loads(text)
-        jobs, given = config["cluster"], config.get("task", {})
-        others = sorted(set(jobs) - {*_JOBS})
-        tasks = [(job, index) for job in (*_JOBS, *others) for index in range(len(jobs.get(job, ())))]
-        task = (str(given.get("type", "worker")), int(given.get("index", 0)))
+        jobs, own_task = config["cluster"], config.get("task", {})
+        other_jobs = sorted(set(jobs) - {*_JOBS})
+        tasks = [(job, index) for job in (*_JOBS, *other_jobs) for index in range(len(jobs.get(job, ())))]
+        task = (str(own_task.get("type", "worker")), int(own_task.get("index", 0)))
     except (ValueError, TypeError, AttributeError, KeyError):
         return None
     if task in tasks:
         return GivenRank(tasks.index(task), len(tasks), "TF_CONFIG", "TF_CONFIG")
     # An evaluator is usually not listed. It must not be taken for the chief.
-    is_given = bool(tasks) and "type" in given
+    is_given = bool(tasks) and "type" in own_task
     return GivenRank(len(tasks) + max(task[1], 0), None, "TF_CONFIG", "TF_CONFIG") if is_given else None

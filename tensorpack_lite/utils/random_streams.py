@@ -88,7 +88,7 @@ def collect_generators() -> Iterator[list[np.random.RandomState]]:
     try:
         yield generators
     finally:  # not `pop`: the block of a training that failed early ends when its graph is deleted, in any thread
-        _collections.lists = [one for one in _collections.lists if one is not generators]
+        _collections.lists = [kept for kept in _collections.lists if kept is not generators]
 
 
 def save_generator(generator: Any) -> list[Any]:

@@ -26,7 +26,7 @@ def hide_secrets(value: Any) -> Any:
         if len(content) >= _MIN_CHARS and _SECRET_NAME.search(name)
     }
     longest_first = sorted(secrets, key=len, reverse=True)  # one may contain another one
-    return _replace(value, {one: secrets[one] for one in longest_first}) if secrets else value
+    return _replace(value, {secret: secrets[secret] for secret in longest_first}) if secrets else value
 
 
 def _replace(value: Any, secrets: dict[str, str]) -> Any:
@@ -35,7 +35,7 @@ def _replace(value: Any, secrets: dict[str, str]) -> Any:
             value = value.replace(secret, name)
         return value
     if isinstance(value, (list, tuple)):
-        return [_replace(one, secrets) for one in value]
+        return [_replace(item, secrets) for item in value]
     if isinstance(value, dict):
-        return {_replace(key, secrets): _replace(one, secrets) for key, one in value.items()}
+        return {_replace(key, secrets): _replace(item, secrets) for key, item in value.items()}
     return value

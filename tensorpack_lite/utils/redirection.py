@@ -68,10 +68,10 @@ def find_redirected(path: str) -> str:
     Returns:
         The path inside the directory that is used instead, if the checkpoint is there; otherwise the same path.
     """
-    given = os.path.abspath(path)
+    named_path = os.path.abspath(path)
     for named, used in _REDIRECTIONS.used.items():
-        if os.path.join(given, "").startswith(os.path.join(named, "")):
-            candidate = os.path.normpath(os.path.join(used, os.path.relpath(given, named)))
+        if os.path.join(named_path, "").startswith(os.path.join(named, "")):
+            candidate = os.path.normpath(os.path.join(used, os.path.relpath(named_path, named)))
             pattern = os.path.join(glob.escape(candidate), "checkpoint")
             if glob.glob(pattern if os.path.isdir(candidate) else f"{glob.escape(candidate)}*"):
                 return candidate

@@ -19,16 +19,9 @@ from typing import Callable, Sequence
 from .checks import check_at_least, check_between, check_positive
 
 __all__ = [
-    "Schedule",
-    "constant",
-    "cosine",
-    "cosine_restarts",
-    "inverse_sqrt",
-    "is_schedule",
-    "one_cycle",
-    "polynomial",
-    "step",
-]
+    "Schedule", "constant", "cosine", "cosine_restarts", "inverse_sqrt", "is_schedule", "one_cycle",
+    "polynomial", "step",
+]  # fmt: skip
 
 Schedule = Callable[..., float]
 """A function of the point and, which is ignored, the current value."""
@@ -227,13 +220,13 @@ def is_schedule(func: object) -> bool:
     return getattr(func, "__module__", None) == __name__
 
 
-def _warm_up(who: str, value: float, warmup: float, rest: Callable[[float], float]) -> Schedule:
+def _warm_up(who: str, value: float, warmup: float, schedule: Callable[[float], float]) -> Schedule:
     """Return a schedule with a warm-up to `value`, followed by a function of the points since its end."""
     check_at_least(f"{who}: warmup", warmup, 0)
 
     def value_at(point: float, current: object = None) -> float:
         check_at_least(f"{who}: point", point, 0)
-        return value * min(1.0, (point + 1) / warmup) if point < warmup else rest(point - warmup)
+        return value * min(1.0, (point + 1) / warmup) if point < warmup else schedule(point - warmup)
 
     return value_at
 

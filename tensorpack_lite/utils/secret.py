@@ -24,12 +24,12 @@ _SHORTEST = 16  # characters; a shorter secret can be guessed offline from a rec
 _LONGEST = 4096  # bytes of a file that are read
 
 
-def find_secret(given: str | os.PathLike | bool | None, who: str) -> str:
+def find_secret(argument: str | os.PathLike | bool | None, who: str) -> str:
     """
     Return a secret.
 
     Args:
-        given: the secret as str, its file as `os.PathLike`, None to read `$TENSORPACK_LITE_SECRET` or else the file
+        argument: the secret as str, its file as `os.PathLike`, None to read `$TENSORPACK_LITE_SECRET` or else the file
             `$TENSORPACK_LITE_SECRET_FILE`, or False for no secret regardless of the environment.
         who: the class or function that needs the secret, for error messages.
 
@@ -37,11 +37,11 @@ def find_secret(given: str | os.PathLike | bool | None, who: str) -> str:
         The secret, or an empty string if there is none.
 
     Raises:
-        TypeError: `given` has another type.
+        TypeError: `argument` has another type.
         ValueError: the secret has fewer than 16 characters.
         OSError: the file cannot be read, or users other than its owner can read or write it.
     """
-    secret, source = _look_up(given, who)
+    secret, source = _look_up(argument, who)
     if source and len(secret) < _SHORTEST:
         raise ValueError(
             f"{who}: the secret from {source} is too short (expected at least {_SHORTEST} characters, got {len(secret)}). "
@@ -70,17 +70,17 @@ def make_secret() -> str:
     return secrets.token_hex(32)
 
 
-def _look_up(given: str | os.PathLike | bool | None, who: str) -> tuple[str, str]:
+def _look_up(argument: str | os.PathLike | bool | None, who: str) -> tuple[str, str]:
     """Return the secret and its source; two empty strings if there is none."""
-    if given is False:
+    if argument is False:
         return "", ""
-    if isinstance(given, str):
-        return given, "the argument"
-    if isinstance(given, os.PathLike):
-        return _read(os.fspath(given), who), str(given)
-    if given is not None:
+    if isinstance(argument, str):
+        return argument, "the argument"
+    if isinstance(argument, os.PathLike):
+        return _read(os.fspath(argument), who), str(argument)
+    if argument is not None:
         raise TypeError(
-            f"{who}: the secret has the wrong type (expected str, os.PathLike, False or None, got {type(given).__name__}). "
+            f"{who}: the secret has the wrong type (expected str, os.PathLike, False or None, got {type(argument).__name__}). "
             "Pass the text, or a pathlib.Path of its file."
         )
     if os.environ.get(SECRET_VARIABLE):

@@ -25,14 +25,9 @@ if TYPE_CHECKING:
     import zmq
 
 __all__ = [
-    "MsgpackSerializer",
-    "PickleSerializer",
-    "PyarrowSerializer",
-    "dumps",
-    "dumps_once",
-    "loads",
+    "MsgpackSerializer", "PickleSerializer", "PyarrowSerializer", "dumps", "dumps_once", "loads",
     "loads_once",
-]
+]  # fmt: skip
 
 _PICKLE_PROTOCOL = 4  # the newest one that Python 3.7 reads
 _PICKLE_MARK = 0x80

@@ -51,7 +51,7 @@ class Line(NamedTuple):
 def lines_of(frame: FrameType | None) -> list[Line]:
     """Return the lines of a stack, the innermost first."""
     stack = [] if frame is None else traceback.walk_stack(frame)
-    return [Line(one.f_code.co_filename, number or 0, one.f_code.co_name) for one, number in stack]
+    return [Line(frame.f_code.co_filename, number or 0, frame.f_code.co_name) for frame, number in stack]
 
 
 def describe_argument(frame: FrameType | None) -> str:
@@ -67,7 +67,7 @@ def describe_argument(frame: FrameType | None) -> str:
         Its `repr`, or the result of `describe`, shortened; "" if the library has not called such a function.
     """
     while frame is not None and frame.f_back is not None:
-        line, caller = (Line(one.f_code.co_filename, 0, "") for one in (frame, frame.f_back))
+        line, caller = (Line(place.f_code.co_filename, 0, "") for place in (frame, frame.f_back))
         if line.is_of_user and caller.path.startswith(_LIBRARY):
             names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
             arguments = [frame.f_locals.get(name) for name in names if name != "self"]

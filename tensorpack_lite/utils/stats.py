@@ -91,8 +91,8 @@ class RatioCounter:
             total: increase of the denominator.
         """
         # the sum of a Python number and one of NumPy 2 has the type of the latter, e.g. float32
-        self._total += _as_python_number(total)
-        self._count += _as_python_number(count)
+        self._total += as_python_number(total)
+        self._count += as_python_number(count)
 
     @property
     def ratio(self) -> float:
@@ -228,7 +228,8 @@ class OnlineMoments:
         return np.sqrt(self.variance)
 
 
-def _as_python_number(value: Any) -> Any:
+def as_python_number(value: Any) -> Any:
+    """Return the number in a scalar of NumPy, and other values as they are."""
     return value.item() if isinstance(value, (np.generic, np.ndarray)) and np.ndim(value) == 0 else value
 
 

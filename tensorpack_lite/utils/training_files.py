@@ -14,6 +14,8 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Iterator, NamedTuple, Pattern, Sequence
 
+from .naming import list_names
+
 _HEAD_BYTES = 1 << 16
 _STAMP = r"\d{4}-\d{6}"
 _PART = r"(?:data-\d+-of-\d+|index|meta|state|end)"  # the files of a checkpoint, after its name and a dot
@@ -125,7 +127,7 @@ def check_replaceable(directory: str, action: str) -> None:
     if action == "d" and not _is_training(directory):
         raise OSError(
             f"set_logger_dir: '{directory}' has no log, manifest or checkpoint of a training, so its files are not deleted "
-            f"(action 'd'): {list_names(_kept_names(directory))}. Choose another directory, or delete the files yourself."
+            f"(action 'd'): {list_names(_kept_names(directory), 10)}. Choose another directory, or delete the files yourself."
         )
 
 
@@ -164,12 +166,6 @@ def _kept_names(directory: str) -> list[str]:
     """Return the names in a directory, sorted, except for logs of ranks; directories end with a slash."""
     entries = (entry for entry in _entries(directory) if not _BESIDE.fullmatch(entry.name))
     return sorted(entry.name + ("/" if entry.is_dir() else "") for entry in entries)
-
-
-def list_names(names: Sequence[str], most: int = 10) -> str:
-    """Return names as text for a message; at most `most` of them."""
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + rest
 
 
 def _entries(directory: str) -> list[os.DirEntry[str]]:

@@ -204,8 +204,8 @@ def _live_holder(file: IO[str], directory: str) -> _Process | None:
     return holder if _age(file, directory) < _STALE_SECONDS else None
 
 
-def _is_same(one: _Process, other: _Process) -> bool:
-    return one._replace(since=other.since) == other
+def _is_same(first: _Process, second: _Process) -> bool:
+    return first._replace(since=second.since) == second
 
 
 def _describe(holder: _Process, directory: str) -> str:

@@ -18,15 +18,9 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 __all__ = [
-    "ENDLESS",
-    "change_env",
-    "execute_only_once",
-    "fix_rng_seed",
-    "get_rng",
-    "get_tqdm",
-    "get_tqdm_kwargs",
+    "ENDLESS", "change_env", "execute_only_once", "fix_rng_seed", "get_rng", "get_tqdm", "get_tqdm_kwargs",
     "humanize_time_delta",
-]
+]  # fmt: skip
 
 ENDLESS = 99999
 """The default `max_epoch` of TrainConfig: a training with so many epochs does not end by itself."""
@@ -50,9 +44,9 @@ def humanize_time_delta(sec: float) -> str:
         return f"{sec} seconds"
     if sec < 60:
         return f"{sec:.3g} second" + ("s" if sec > 1 else "")
-    parts, rest = [], int(sec)
+    parts, remaining = [], int(sec)
     for unit, seconds in _UNITS:
-        count, rest = divmod(rest, seconds)
+        count, remaining = divmod(remaining, seconds)
         if count > 0:
             parts.append(f"{count} {unit}" + ("s" if count > 1 else ""))
     return " ".join(parts)

@@ -77,9 +77,9 @@ INSIDE_A_FUNCTION = {
         "cli/main.py",
         "tensorpack_lite.compat",
     ): "only a command that imported TensorFlow raises its errors",
-    ("cli/variables.py", "tensorpack_lite.tfutils.checkpoint_state"): "likewise",
+    ("cli/checkpoints.py", "tensorpack_lite.tfutils.checkpoint_state"): "likewise",
     (
-        "cli/variables.py",
+        "cli/checkpoints.py",
         "tensorpack_lite.tfutils.varmanip",
     ): "an .npz file is read without TensorFlow, which takes seconds to import",
     (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 
 import pytest
 from fakes.checkpoints import disk_full_after, files_of, names, train, value_in
@@ -21,7 +22,7 @@ class TestMinAndMaxSaver:
         directory = str(tmp_path)
         best = make(checkpoint_dir=directory)
         train(
-            [PutValues("error", values), ModelSaver(checkpoint_dir=directory), best],
+            [PutValues("stat", values), ModelSaver(checkpoint_dir=directory), best],
             epochs=len(values),
             **arguments,
         )
@@ -29,47 +30,47 @@ class TestMinAndMaxSaver:
 
     def test_min(self, tmp_path):
         """MinSaver keeps the files of the checkpoint with the smallest value."""
-        best = self.saved(tmp_path, lambda **a: MinSaver("error", **a), [3, 1, 2])
+        best = self.saved(tmp_path, lambda **a: MinSaver("stat", **a), [3, 1, 2])
 
         assert (4, 1.0) == best
-        assert 4.0 == value_in(tmp_path, "min-error")
+        assert 4.0 == value_in(tmp_path, "min-stat")
 
     def test_max(self, tmp_path):
         """MaxSaver keeps the files of the checkpoint with the largest value."""
-        best = self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [3, 1, 2])
+        best = self.saved(tmp_path, lambda **a: MaxSaver("stat", **a), [3, 1, 2])
 
         assert (2, 3.0) == best
-        assert 2.0 == value_in(tmp_path, "max-error")
+        assert 2.0 == value_in(tmp_path, "max-stat")
 
     def test_reverse_is_max(self, tmp_path):
         """MinSaver(reverse=True) does the same as MaxSaver."""
-        self.saved(tmp_path, lambda **a: MinSaver("error", reverse=True, **a), [3, 1, 2])
+        self.saved(tmp_path, lambda **a: MinSaver("stat", reverse=True, **a), [3, 1, 2])
 
-        assert 2.0 == value_in(tmp_path, "max-error")
+        assert 2.0 == value_in(tmp_path, "max-stat")
 
     def test_equal_is_not_better(self, tmp_path):
         """If two values are equal, the checkpoint of the first one is kept."""
-        assert (2, 3.0) == self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [3, 3])
+        assert (2, 3.0) == self.saved(tmp_path, lambda **a: MaxSaver("stat", **a), [3, 3])
 
     def test_nan_is_never_best(self, tmp_path):
         """NaN is not the best value, neither at first nor later."""
         assert (4, 3.0) == self.saved(
-            tmp_path, lambda **a: MinSaver("error", **a), [float("nan"), 3, float("nan")]
+            tmp_path, lambda **a: MinSaver("stat", **a), [float("nan"), 3, float("nan")]
         )
 
     def test_the_files(self, tmp_path):
         """The copy has the same suffixes as the checkpoint, plus a record."""
-        self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [3])
+        self.saved(tmp_path, lambda **a: MaxSaver("stat", **a), [3])
 
-        expected = sorted([*files_of("max-error"), "max-error.json"])
+        expected = sorted([*files_of("max-stat"), "max-stat.json"])
         assert expected == [n for n in names(tmp_path) if n.startswith("max")]
-        record = json.loads((tmp_path / "max-error.json").read_text())
-        assert {"stat": "error", "step": 2, "value": 3.0} == record
+        record = json.loads((tmp_path / "max-stat.json").read_text())
+        assert {"stat": "stat", "step": 2, "value": 3.0} == record
 
     @pytest.mark.slow
     def test_a_filename(self, tmp_path):
         """`filename` names the copy."""
-        self.saved(tmp_path, lambda **a: MinSaver("error", filename="best", **a), [3])
+        self.saved(tmp_path, lambda **a: MinSaver("stat", filename="best", **a), [3])
 
         assert 2.0 == value_in(tmp_path, "best")
 
@@ -79,7 +80,7 @@ class TestMinAndMaxSaver:
             ValueError,
             match=r"MaxSaver: filename is a path \(expected a name inside checkpoint_dir, got 'a/b'\)",
         ):
-            MaxSaver("error", filename="a/b")
+            MaxSaver("stat", filename="a/b")
 
     def test_a_statistic_with_a_slash(self, tmp_path):
         """A slash in the name of the statistic does not create a directory."""
@@ -97,18 +98,18 @@ class TestMinAndMaxSaver:
     def test_model_10_is_not_model_100(self, tmp_path):
         """If the names of two checkpoints start with the same digits, only the files of the right one are copied."""
         train([ModelSaver(checkpoint_dir=str(tmp_path))], epochs=1, steps=1, step=99)
-        self.saved(tmp_path, lambda **a: MinSaver("error", **a), [1], steps=10)
+        self.saved(tmp_path, lambda **a: MinSaver("stat", **a), [1], steps=10)
 
-        assert 10.0 == value_in(tmp_path, "min-error")
-        expected = sorted([*files_of("min-error"), "min-error.json"])
+        assert 10.0 == value_in(tmp_path, "min-stat")
+        expected = sorted([*files_of("min-stat"), "min-stat.json"])
         assert expected == [n for n in names(tmp_path) if n.startswith("min")]
 
     def test_a_step_that_ends_alike(self, tmp_path, log_lines):
         """model-1100 is not mistaken for the checkpoint of step 100."""
         directory = str(tmp_path)
         train([ModelSaver(checkpoint_dir=directory)], epochs=1, steps=1, step=1099)
-        best = MinSaver("error", checkpoint_dir=directory)
-        train([PutValues("error", [1]), best], epochs=1, steps=1, step=99)
+        best = MinSaver("stat", checkpoint_dir=directory)
+        train([PutValues("stat", [1]), best], epochs=1, steps=1, step=99)
 
         assert best.best is None
         assert any(
@@ -118,19 +119,19 @@ class TestMinAndMaxSaver:
     def test_a_best_that_was_not_kept_does_not_count(self, tmp_path):
         """If the checkpoint of the best step was not saved, a later saved one can still become the best."""
         directory = str(tmp_path)
-        best = MinSaver("error", checkpoint_dir=directory)
+        best = MinSaver("stat", checkpoint_dir=directory)
         saver = PeriodicTrigger(ModelSaver(checkpoint_dir=directory), every_k_steps=2, before_train=True)
-        train([PutValues("error", [1, 2]), saver, best], epochs=2, steps=1)
+        train([PutValues("stat", [1, 2]), saver, best], epochs=2, steps=1)
 
         assert (2, 2.0) == best.best
 
-    @pytest.mark.parametrize("kind", [MinSaver, MaxSaver, TopKSaver])
+    @pytest.mark.parametrize("kind", [MinSaver, MaxSaver, partial(TopKSaver, mode="min")])
     def test_the_first_checkpoint_comes_later(self, tmp_path, kind, log_lines):
         """With a ModelSaver that is due every second epoch, epoch 1 is a warning, and training continues."""
         directory = str(tmp_path)
         saver = PeriodicTrigger(ModelSaver(checkpoint_dir=directory, fsync=False), every_k_epochs=2)
-        best = kind("error", checkpoint_dir=directory)
-        train([PutValues("error", [1, 2]), saver, best], epochs=2, steps=1)
+        best = kind("stat", checkpoint_dir=directory)
+        train([PutValues("stat", [1, 2]), saver, best], epochs=2, steps=1)
 
         assert (2, 2.0) == best.best
         assert any("is best at step 1, but there is no checkpoint yet" in line for line in log_lines)
@@ -138,34 +139,32 @@ class TestMinAndMaxSaver:
     def test_a_saver_behind(self, tmp_path):
         """A ModelSaver that comes later in the list is still an error in epoch 1."""
         directory = str(tmp_path)
-        best, saver = MinSaver("error", checkpoint_dir=directory), ModelSaver(checkpoint_dir=directory)
+        best, saver = MinSaver("stat", checkpoint_dir=directory), ModelSaver(checkpoint_dir=directory)
         with pytest.raises(RuntimeError, match="Put a ModelSaver with the same directory before"):
-            train([PutValues("error", [1, 2]), best, saver], epochs=2, steps=1)
+            train([PutValues("stat", [1, 2]), best, saver], epochs=2, steps=1)
 
     def test_nothing_was_saved(self, tmp_path):
         """Without any checkpoint, a RuntimeError asks for a ModelSaver."""
         with pytest.raises(RuntimeError, match="MinSaver: no checkpoint to copy in.*Put a ModelSaver"):
-            train([PutValues("error", [1]), MinSaver("error", checkpoint_dir=str(tmp_path))])
+            train([PutValues("stat", [1]), MinSaver("stat", checkpoint_dir=str(tmp_path))])
 
     def test_nobody_reports(self, tmp_path, log_lines):
         """With strict=False, a statistic that was not reported logs a warning."""
-        train([MinSaver("error", checkpoint_dir=str(tmp_path), strict=False)], epochs=1)
+        train([MinSaver("stat", checkpoint_dir=str(tmp_path), strict=False)], epochs=1)
 
-        assert (
-            "MinSaver: statistic 'error' has not been reported. Nothing has been reported yet." in log_lines
-        )
+        assert "MinSaver: statistic 'stat' has not been reported. Nothing has been reported yet." in log_lines
 
     def test_without_a_directory(self):
         """Without a directory, setup_graph raises a RuntimeError with advice."""
         with pytest.raises(RuntimeError, match="MinSaver: no directory to save to"):
-            train([MinSaver("error")])
+            train([MinSaver("stat")])
 
     @pytest.mark.slow
     def test_the_best_survives_a_restart(self, tmp_path):
         """A resumed training does not replace a better checkpoint of the training before it."""
-        self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [5])
-        best = MaxSaver("error", checkpoint_dir=str(tmp_path))
-        callbacks = [PutValues("error", [4, 6]), ModelSaver(checkpoint_dir=str(tmp_path)), best]
+        self.saved(tmp_path, lambda **a: MaxSaver("stat", **a), [5])
+        best = MaxSaver("stat", checkpoint_dir=str(tmp_path))
+        callbacks = [PutValues("stat", [4, 6]), ModelSaver(checkpoint_dir=str(tmp_path)), best]
 
         class Look(Callback):
             def _trigger(self) -> None:
@@ -177,30 +176,30 @@ class TestMinAndMaxSaver:
 
     def test_a_training_from_the_start_forgets_it(self, tmp_path):
         """A training that starts at step 0 in the same directory ignores the earlier best value."""
-        self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [5])
+        self.saved(tmp_path, lambda **a: MaxSaver("stat", **a), [5])
 
-        assert (2, 4.0) == self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [4])
+        assert (2, 4.0) == self.saved(tmp_path, lambda **a: MaxSaver("stat", **a), [4])
 
     @pytest.mark.slow
     def test_a_record_without_its_files_is_not_used(self, tmp_path):
         """A record whose checkpoint files were deleted is ignored."""
-        self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [5])
-        os.unlink(str(tmp_path / "max-error.index"))
+        self.saved(tmp_path, lambda **a: MaxSaver("stat", **a), [5])
+        os.unlink(str(tmp_path / "max-stat.index"))
 
-        assert (4, 4.0) == self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [4], step=2)
+        assert (4, 4.0) == self.saved(tmp_path, lambda **a: MaxSaver("stat", **a), [4], step=2)
 
     def test_a_broken_record_is_not_used(self, tmp_path, log_lines):
         """A damaged record is ignored with a warning."""
-        self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [5])
-        (tmp_path / "max-error.json").write_text("{")
+        self.saved(tmp_path, lambda **a: MaxSaver("stat", **a), [5])
+        (tmp_path / "max-stat.json").write_text("{")
 
-        assert (4, 4.0) == self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [4], step=2)
-        assert any("max-error.json cannot be read" in line for line in log_lines)
+        assert (4, 4.0) == self.saved(tmp_path, lambda **a: MaxSaver("stat", **a), [4], step=2)
+        assert any("max-stat.json cannot be read" in line for line in log_lines)
 
     def test_a_full_disk_keeps_the_old_copy(self, tmp_path):
         """If the disk is full, the previous copy stays intact."""
         directory = str(tmp_path)
-        best = MinSaver("error", checkpoint_dir=directory)
+        best = MinSaver("stat", checkpoint_dir=directory)
         copy = None
 
         class Fail(Callback):
@@ -214,7 +213,7 @@ class TestMinAndMaxSaver:
             with disk_full_after(10):
                 return copy(*args)
 
-        with pytest.raises(OSError, match="MinSaver: cannot write '.*min-error'"):
-            train([PutValues("error", [2, 1]), ModelSaver(checkpoint_dir=directory), Fail(), best])
-        assert 2.0 == value_in(tmp_path, "min-error")
+        with pytest.raises(OSError, match="MinSaver: cannot write '.*min-stat'"):
+            train([PutValues("stat", [2, 1]), ModelSaver(checkpoint_dir=directory), Fail(), best])
+        assert 2.0 == value_in(tmp_path, "min-stat")
         assert (2, 2.0) == best.best

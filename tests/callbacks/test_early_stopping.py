@@ -18,7 +18,7 @@ NAN = float("nan")
 
 def epochs_done(values, **arguments):
     """Return how many epochs were trained, at most one for each value."""
-    stop = EarlyStopping("stat", **arguments)
+    stop = EarlyStopping("stat", **{"mode": "min", **arguments})
     return (
         run(CountingTrainer(), [PutValues("stat", values), stop], steps=2, epochs=len(values)).global_step
         // 2
@@ -53,7 +53,7 @@ def test_the_last_epoch_is_written(log_dir):
     """The monitors still receive the statistics of the last epoch."""
     run(
         CountingTrainer(),
-        [PutValues("stat", [1, 1, 1]), EarlyStopping("stat", patience=1)],
+        [PutValues("stat", [1, 1, 1]), EarlyStopping("stat", "min", patience=1)],
         [JSONWriter()],
         epochs=3,
     )
@@ -65,7 +65,7 @@ def test_the_last_epoch_is_written(log_dir):
 def test_inside_an_epoch():
     """If it is triggered at steps, training stops after the following step."""
     put = PeriodicTrigger(PutValues("stat", [1] * 20), every_k_steps=2)
-    stop = PeriodicTrigger(EarlyStopping("stat", patience=2), every_k_steps=2)
+    stop = PeriodicTrigger(EarlyStopping("stat", "min", patience=2), every_k_steps=2)
 
     assert 7 == run(CountingTrainer(), [put, stop], steps=20, epochs=1).global_step
 
@@ -87,7 +87,7 @@ def test_it_says_that_it_was_never_a_number(log_lines):
 
 def test_the_best():
     """`best` is the step and value of the last improvement, `num_bad` the number of values since then."""
-    stop = EarlyStopping("stat", patience=5)
+    stop = EarlyStopping("stat", "min", patience=5)
     run(CountingTrainer(), [PutValues("stat", [3, 1, 2]), stop], epochs=3)
 
     assert ((4, 1.0), 1) == (stop.best, stop.num_bad)
@@ -107,7 +107,10 @@ def test_a_missing_value_warns_and_does_not_count(log_lines):
 def test_a_misspelled_statistic_names_the_nearest_ones(log_lines, strict):
     """After the first epoch, a statistic that was not reported is a warning, or with `strict` an error."""
     names = ["val_accuracy", "val_loss", "cost", "queue_size"]
-    callbacks = [*(PutValues(name, [1.0, 1.0]) for name in names), EarlyStopping("val_lost", strict=strict)]
+    callbacks = [
+        *(PutValues(name, [1.0, 1.0]) for name in names),
+        EarlyStopping("val_lost", "min", strict=strict),
+    ]
     message = "EarlyStopping: statistic 'val_lost' has not been reported. Did you mean 'val_loss' or 'cost'"
     if strict:
         with pytest.raises(KeyError, match=message):
@@ -129,4 +132,4 @@ def test_a_misspelled_statistic_names_the_nearest_ones(log_lines, strict):
 def test_wrong_arguments(arguments, match):
     """Each wrong argument raises an error that names what is expected."""
     with pytest.raises(ValueError, match=match):
-        EarlyStopping("stat", **arguments)
+        EarlyStopping("stat", **{"mode": "min", **arguments})

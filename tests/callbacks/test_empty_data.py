@@ -16,7 +16,6 @@ from tensorpack_lite.callbacks.inference import (
 from tensorpack_lite.callbacks.inference_runner import DataParallelInferenceRunner, InferenceRunner
 from tensorpack_lite.callbacks.saver import ModelSaver
 from tensorpack_lite.callbacks.sharded_inference import ShardedInferenceRunner
-from tensorpack_lite.callbacks.towers_hook import count_samples
 from tensorpack_lite.callbacks.worst_samples import WorstSamples
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
@@ -127,23 +126,3 @@ def test_no_data_in_the_first_epoch(tmp_path, log_lines):
 
     assert savers[1].best is None
     assert any("InferenceRunner may report it later" in line for line in log_lines)
-
-
-@pytest.mark.parametrize(
-    ("shapes", "count"),
-    [
-        ([[3, 2]], 3),
-        ([[0, 2]], 0),
-        ([[], [4]], 4),
-        ([[], [0]], 0),
-        ([[0], [5]], 5),
-        ([[2], [5]], 2),
-        ([[]], 1),
-        ([], 1),
-    ],
-)
-def test_number_of_samples(shapes, count):
-    """The first input that is not empty tells the number of samples; scalars count only if there is nothing else."""
-    with tf.Session() as sess:
-        inputs = [tf.placeholder_with_default(np.zeros(shape), [None] * len(shape)) for shape in shapes]
-        assert count == sess.run(count_samples(inputs))

@@ -35,14 +35,14 @@ from tensorpack_lite.train.config import TrainConfig
 from tensorpack_lite.train.interface import launch_train_with_config
 from tensorpack_lite.train.simple import SimpleTrainer
 
-MISSPELT = "validation_eror"
+MISSPELT = "validaton_error"
 READERS = {
     "EarlyStopping": EarlyStopping,
     "MinSaver": MinSaver,
     "MaxSaver": MaxSaver,
     "TopKSaver": TopKSaver,
     "StatMonitorParamSetter": lambda name, **kwargs: StatMonitorParamSetter(
-        ObjAttrParam(EarlyStopping("a"), "patience"), name, lambda value: value, 0, 1, **kwargs
+        ObjAttrParam(EarlyStopping("cost"), "patience"), name, lambda value: value, 0, 1, **kwargs
     ),
     "SendMonitorData": lambda name, **kwargs: SendMonitorData("true {" + name + "}", [name], **kwargs),
 }

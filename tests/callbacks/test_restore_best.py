@@ -10,7 +10,7 @@ from fakes.checkpoints import files_of, names, train, value_in
 from fakes.recording import PutValues
 from fakes.trainers import CountingTrainer, run
 
-from tensorpack_lite.callbacks.best_saver import MaxSaver, MinSaver
+from tensorpack_lite.callbacks.best_saver import MinSaver
 from tensorpack_lite.callbacks.early_stopping import EarlyStopping
 from tensorpack_lite.callbacks.ema import EMAWeights, SwapEMAWeights
 from tensorpack_lite.callbacks.saver import ModelSaver
@@ -51,7 +51,7 @@ def trained(directory, best, values, *callbacks, **arguments):
     ("make", "x"),
     [
         (lambda **a: MinSaver("error", restore_best=True, **a), 4.0),
-        (lambda **a: MaxSaver("error", restore_best=True, **a), 6.0),
+        (lambda **a: MinSaver("error", reverse=True, restore_best=True, **a), 6.0),
         (lambda **a: TopKSaver("error", k=2, restore_best=True, **a), 4.0),
         (lambda **a: TopKSaver("error", k=2, mode="max", restore_best=True, **a), 6.0),
         (lambda **a: MinSaver("error", **a), 8.0),
@@ -173,7 +173,7 @@ def test_averages_without_ema(tmp_path):
         trained(tmp_path, MinSaver("error", checkpoint_dir=str(tmp_path), restore_best="averages"), [1])
 
 
-@pytest.mark.parametrize("make", [MinSaver, MaxSaver, TopKSaver])
+@pytest.mark.parametrize("make", [MinSaver, TopKSaver])
 def test_unknown_values(make):
     """Another value raises ValueError."""
     with pytest.raises(ValueError, match=f"{make.__name__}: restore_best"):
@@ -208,7 +208,7 @@ class TestSmartInit:
             tmp_path,
             MinSaver("error", checkpoint_dir=directory),
             [3, 1, 2],
-            MaxSaver("error", checkpoint_dir=directory),
+            MinSaver("error", reverse=True, checkpoint_dir=directory),
         )
         expected = r"several best checkpoints in .*: max-error \('error' = 3\), min-error \('error' = 1\). Pass the path"
         with pytest.raises(ValueError, match=expected):

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 import re
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-import tensorpack_lite
-from tensorpack_lite.cli import data_check
+from tensorpack_lite.cli import pipelines
 from tensorpack_lite.cli.main import main
 from tensorpack_lite.diagnostics.data_check import examine
 from tensorpack_lite.diagnostics.data_check.stage_speed import PipelineSpeed, count_pass, take
@@ -115,11 +111,11 @@ class TestLimit:
         assert (
             "MapData(slow), in the thread that reads the data, limits the speed. MapData(slow) in a runner or map with 2 "
             "workers: 2x. With 8 workers: 8x."
-        ) == data_check._describe_limit(a_speed(True))
+        ) == pipelines._describe_limit(a_speed(True))
 
     def test_it_is_not_known(self):
         """If no stage explains the speed, the stage is not known."""
-        assert data_check._describe_limit(a_speed(False)).startswith(
+        assert pipelines._describe_limit(a_speed(False)).startswith(
             "Which stage limits the speed is not known"
         )
 
@@ -201,26 +197,6 @@ class TestErrors:
         """A wrong target gives exit code 2 and a sentence."""
         assert 2 == check(target)
         assert text in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_it_does_without_tensorflow(tmp_path):
-    """`data-check` does not import TensorFlow."""
-    (tmp_path / "mine.py").write_text(
-        "from tensorpack_lite.dataflow import DataFromList\ndef make(): return DataFromList([[k] for k in range(20)])\n"
-    )
-    code = "import sys; sys.modules['tensorflow'] = None; from tensorpack_lite.cli.main import main; sys.exit(main())"
-    environment = dict(os.environ, PYTHONPATH=str(Path(tensorpack_lite.__file__).parents[1]))
-    done = subprocess.run(
-        [sys.executable, "-c", code, "data-check", "mine:make", *FAST],
-        cwd=str(tmp_path),
-        env=environment,
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-    assert 0 == done.returncode, done.stderr.decode()
-    assert "len() says 20" in done.stdout.decode()
 
 
 @pytest.mark.parametrize(

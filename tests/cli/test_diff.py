@@ -158,6 +158,27 @@ class TestOneDifference:
         assert (1, f"{SAME}part at step 12: {cause}.") == (code, first)
         assert "    the curves part at step 12, and are equal up to step 8" in lines
 
+    @pytest.mark.parametrize(
+        ("changes", "text"),
+        [
+            (
+                {"data": random_data(2)},
+                "Same code, same graph; the curves part at step 4: data differs (BatchData.batch_size 4 in A, 2 in B).",
+            ),
+            (
+                {"callbacks": [ModelSaver(), PeriodicTrigger(ModelSaver(), every_k_steps=100)]},
+                f"{SAME}are equal, but callbacks differ (PeriodicTrigger in B only).",
+            ),
+            ({"max_epoch": 4}, f"{SAME}are equal, but exit and length differ (epoch 3 in A, 4 in B)"),
+        ],
+        ids=["another batch size", "an added callback", "a longer training"],
+    )
+    def test_one_argument(self, base, diff, tmp_path, changes, text):
+        """What differs is named, even if the common curves are equal."""
+        code, first, _ = diff(base, train(tmp_path / "log", **{"callbacks": [ModelSaver()], **changes}))
+        assert 1 == code
+        assert first.startswith(text)
+
     def test_layer(self, base, diff, tmp_path):
         """An added layer is named by its variables."""
         other = train(tmp_path / "log", model=Layers(2), callbacks=[ModelSaver()])
@@ -166,26 +187,6 @@ class TestOneDifference:
             "Same code, same data; the curves part at step 4: graph differs (variable fc1/"
         )
         assert any(line.startswith("    operations: ") and "MatMul +" in line for line in lines)
-
-    def test_data(self, base, diff, tmp_path):
-        """Another batch size is named with the stage."""
-        other = train(tmp_path / "log", data=random_data(2), callbacks=[ModelSaver()])
-        _, first, _ = diff(base, other)
-        cause = "data differs (BatchData.batch_size 4 in A, 2 in B)"
-        assert f"Same code, same graph; the curves part at step 4: {cause}." == first
-
-    def test_callback(self, base, diff, tmp_path):
-        """An added callback is named, even if the curves are equal."""
-        added = PeriodicTrigger(ModelSaver(), every_k_steps=100)
-        code, first, _ = diff(base, train(tmp_path / "log", callbacks=[ModelSaver(), added]))
-        assert (1, f"{SAME}are equal, but callbacks differ (PeriodicTrigger in B only).") == (code, first)
-
-    def test_length(self, base, diff, tmp_path):
-        """A longer training is named; the common curves are equal."""
-        other = train(tmp_path / "log", max_epoch=4, callbacks=[ModelSaver()])
-        assert diff(base, other)[1].startswith(
-            f"{SAME}are equal, but exit and length differ (epoch 3 in A, 4 in B)"
-        )
 
 
 def change(directory, function, name="manifest.json"):
@@ -201,12 +202,59 @@ def change(directory, function, name="manifest.json"):
 class TestEdited:
     """Differences in parts that are the same for all training runs of one process."""
 
-    def test_package(self, base, edited, diff):
-        """Another version of a package is named with both versions."""
-        other = edited(lambda manifest: manifest["packages"].update(numpy="9.9"))
-        code, first, _ = diff(base, other)
-        assert 1 == code
-        assert first == f"{SAME}are equal, but packages differ (numpy {np.__version__} in A, 9.9 in B)."
+    @pytest.mark.parametrize(
+        ("edit", "code", "text"),
+        [
+            (
+                lambda m: m["packages"].update(numpy="9.9"),
+                1,
+                f"{SAME}are equal, but packages differ (numpy {np.__version__} in A, 9.9 in B).",
+            ),
+            (lambda m: m["code"]["git"].update(patch="+x = 1\n"), 1, "code differs (patch: "),
+            (
+                lambda m: m["first datapoints"][0][2].__setitem__(0, "other"),
+                1,
+                "Same code, same graph; the curves are equal, but data differs (the datapoints differ from number 3 on, "
+                "although the seeds are equal).",
+            ),
+            (
+                lambda m: m.update(exit=None),
+                1,
+                "exit and length differ (outcome finished in A, running, or killed in B)",
+            ),
+            (lambda m: m.update(lint=["G01"], verdicts={}), 0, f"{SAME}are equal."),
+        ],
+        ids=[
+            "package",
+            "uncommitted changes",
+            "datapoints with equal seeds",
+            "killed",
+            "parts of a later version",
+        ],
+    )
+    def test_the_manifest(self, base, edited, diff, edit, code, text):
+        """A difference of the manifests is named with both values; parts that a later version may add are ignored."""
+        got, first, _ = diff(base, edited(edit))
+        assert code == got
+        assert text in first
+
+    @pytest.mark.parametrize(
+        ("edit", "text"),
+        [
+            (
+                lambda rows: rows[0].update({"Throughput (steps/sec)": 3.0, "QueueInput/queue_size": 7.0}),
+                f"{SAME}are equal.",
+            ),
+            (
+                lambda rows: rows[2].update(learning_rate=0.5, cost=7.0),
+                f"{SAME}part at step 12: learning_rate 0.01 in A, 0.5 in B.",
+            ),
+        ],
+        ids=["speed", "a hyper-parameter that was changed by hand"],
+    )
+    def test_the_scalars(self, base, edited, diff, edit, text):
+        """Scalars of the machine are not compared; a hyper-parameter that differs where the curves part is named first."""
+        assert text == diff(base, edited(change_rows=edit))[1]
 
     def test_code(self, base, edited, diff):
         """A changed line of code is named with its file and shown as a unified diff."""
@@ -234,11 +282,6 @@ class TestEdited:
         )
         assert f"{SAME}are equal." == diff(first, second)[1]
 
-    def test_uncommitted_changes(self, base, edited, diff):
-        """A difference of uncommitted changes outside of the copied files is code, too."""
-        other = edited(lambda manifest: manifest["code"]["git"].update(patch="+x = 1\n"))
-        assert "code differs (patch: " in diff(base, other)[1]
-
     def test_machine(self, base, edited, diff):
         """If only the machine and the time differ, the exit code is 0."""
 
@@ -251,30 +294,11 @@ class TestEdited:
         assert first.startswith(f"{SAME}are equal, but the machine differs (host ")
         assert any(line.startswith("machine") and line.endswith("differs") for line in lines)
 
-    def test_speed(self, base, edited, diff):
-        """Scalars of the machine are not compared."""
-
-        def add(rows):
-            rows[0].update({"Throughput (steps/sec)": 3.0, "QueueInput/queue_size": 7.0})
-
-        assert 0 == diff(base, edited(change_rows=add))[0]
-
-    def test_a_hyper_parameter_that_was_changed_by_hand(self, base, edited, diff):
-        """If a hyper-parameter differs where the curves part, it is named first."""
-        other = edited(change_rows=lambda rows: rows[2].update(learning_rate=0.5, cost=7.0))
-        assert f"{SAME}part at step 12: learning_rate 0.01 in A, 0.5 in B." == diff(base, other)[1]
-
     def test_nan(self, base, edited, diff):
         """NaN equals NaN."""
         first = edited(change_rows=lambda rows: rows[0].update(cost=float("nan")))
         assert 0 == diff(first, first)[0]
         assert "part at step 4" in diff(base, first)[1]
-
-    def test_datapoints_with_equal_seeds(self, base, edited, diff):
-        """Other datapoints in spite of equal seeds are a difference of the data."""
-        other = edited(lambda manifest: manifest["first datapoints"][0][2].__setitem__(0, "other"))
-        cause = "data differs (the datapoints differ from number 3 on, although the seeds are equal)"
-        assert f"Same code, same graph; the curves are equal, but {cause}." == diff(base, other)[1]
 
     def test_resumption(self, base, edited, diff):
         """A resumption that was not exact is a difference; an exact one is not."""
@@ -291,13 +315,6 @@ class TestEdited:
             "exit and length differ (inexact resumptions [] in A, [{'global_step': 8" in diff(base, other)[1]
         )
 
-    def test_killed(self, base, edited, diff):
-        """A training that was killed has no exit."""
-        other = edited(lambda manifest: manifest.update(exit=None))
-        assert (
-            "exit and length differ (outcome finished in A, running, or killed in B)" in diff(base, other)[1]
-        )
-
     def test_a_part_that_was_left_out(self, base, edited, diff):
         """A part that one manifest lacks is not compared."""
         code, _, lines = diff(
@@ -305,10 +322,6 @@ class TestEdited:
         )
         assert 0 == code
         assert any(line.startswith("code") and "not known of B" in line for line in lines)
-
-    def test_unknown_parts(self, base, edited, diff):
-        """Parts that a later version may add are ignored."""
-        assert 0 == diff(base, edited(lambda manifest: manifest.update(lint=["G01"], verdicts={})))[0]
 
     def test_without_statistics(self, base, edited, diff):
         """Without `stats.json`, the other parts are compared."""
@@ -383,15 +396,6 @@ class TestErrors:
         """A path that does not exist is an error."""
         assert 2 == main(["diff", base, "no/such/model-1"])
         assert "no/such/model-1" in capsys.readouterr().err
-
-
-def test_directories_are_compared_without_tensorflow(base, start_python):
-    """The comparison of two directories does not import TensorFlow."""
-    code = (
-        "import sys; from tensorpack_lite.cli.main import main; assert 0 == main(['diff', sys.argv[1], sys.argv[1]]); "
-        "assert 'tensorflow' not in sys.modules"
-    )
-    assert 0 == start_python("-c", code, base).wait(60)
 
 
 def test_a_description_that_has_stopped(base, tmp_path):

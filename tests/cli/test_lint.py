@@ -63,12 +63,3 @@ def test_scripts_that_do_not_train(lint, argument, words):
     assert 2 == code, output
     assert f"tensorpack-lite lint: train.py {words}, so nothing was examined." in output
     assert "no remarks" not in output
-
-
-@pytest.mark.slow
-def test_missing_script(lint):
-    """Without a script, or with one that does not exist, the exit code is 2."""
-    assert (2, True) == (lint()[0], "expected a script" in lint()[1])
-    code, output = lint("gone.py")
-    assert 2 == code
-    assert "gone.py does not exist" in output

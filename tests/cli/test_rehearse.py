@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import html
-import subprocess
-import sys
 
 import pytest
 from fakes.commands import python_runner
-from fakes.processes import python_environment
 
 pytest.importorskip("tensorflow")
 
-from tensorpack_lite.cli.main import main
 from tensorpack_lite.diagnostics.probe.rehearse import estimate, show_results
 from tensorpack_lite.utils.notes import read_notes
 
@@ -264,21 +260,3 @@ def test_the_table():
     assert ["graph", "of", "the", "callbacks", "works", "1.23"] == lines[2].split()
     assert ["steps", "of", "epoch", "1", "FAILED", "0.50"] == lines[3].split()
     assert ["steps of epoch 1: ValueError: x"] == lines[4:]
-
-
-def test_without_a_script(capsys):
-    """Without a script, the exit code is 2."""
-    assert 2 == main(["rehearse"])
-    assert "expected a script. Example: tensorpack-lite rehearse train.py" in capsys.readouterr().err
-
-
-def test_commands_without_tensorflow():
-    """Only the process of the script imports TensorFlow, which takes seconds."""
-    modules = ", ".join(
-        f"tensorpack_lite.cli.{name}" for name in ("rehearse", "find_batch", "find_lr", "schedule", "lint")
-    )
-    code = f"import sys, {modules}; print('tensorflow' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=python_environment(), stdout=subprocess.PIPE, check=True
-    )
-    assert b"False\n" == done.stdout

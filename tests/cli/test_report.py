@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
-import pytest
 from fakes.reports import Page, write_training
 
-import tensorpack_lite
 from tensorpack_lite.cli.main import main
 
 
@@ -72,25 +68,3 @@ def test_errors(tmp_path, capsys):
     assert f"tensorpack-lite report: {tmp_path / 'nothing'} is not a directory." in capsys.readouterr().err
     assert 2 == main(["report", write_training(tmp_path / "run"), "-o", str(tmp_path / "no" / "x.html")])
     assert 1 == len(capsys.readouterr().err.splitlines())
-
-
-@pytest.mark.slow
-def test_without_tensorflow(tmp_path):
-    """The command does not import TensorFlow, so it starts at once."""
-    code = "import sys; from tensorpack_lite.cli.main import main; main(); print('tensorflow' in sys.modules)"
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            code,
-            "report",
-            write_training(tmp_path / "a"),
-            write_training(tmp_path / "b"),
-        ],
-        env={**os.environ, "PYTHONPATH": str(Path(tensorpack_lite.__file__).parents[1])},
-        cwd=str(tmp_path),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "False" == done.stdout.splitlines()[-1]

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-import tensorpack_lite
 from tensorpack_lite.cli.main import main
 
 CODE = """
@@ -195,26 +192,3 @@ class TestFindings:
         assert "resumed_flows has no function 'nothing'" in capsys.readouterr().err
         assert 2 == main(["resume-check", "resumed_flows:exact", "--size", "0"])
         assert "check_resume: a number is out of range" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_it_does_without_tensorflow(tmp_path):
-    """`resume-check` does not import TensorFlow, neither here nor in the new processes."""
-    (tmp_path / "tensorflow.py").write_text(
-        "raise ImportError('TensorFlow is not needed')\n", encoding="utf-8"
-    )
-    (tmp_path / "mine.py").write_text(
-        "from tensorpack_lite.dataflow import DataFromList\ndef make(): return DataFromList([[k] for k in range(20)])\n",
-        encoding="utf-8",
-    )
-    path = os.pathsep.join([str(tmp_path), str(Path(tensorpack_lite.__file__).parents[1])])
-    done = subprocess.run(
-        [sys.executable, "-m", "tensorpack_lite", "resume-check", "mine:make", "--cuts", "1"],
-        cwd=str(tmp_path),
-        env=dict(os.environ, PYTHONPATH=path),
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-    assert 0 == done.returncode, done.stderr.decode()
-    assert "two more passes were the same" in " ".join(done.stdout.decode().split())

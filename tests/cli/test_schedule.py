@@ -13,7 +13,6 @@ pytest.importorskip("tensorflow")
 from tensorpack_lite.callbacks.param.hyperparam import ObjAttrParam
 from tensorpack_lite.callbacks.param.schedule import ScheduledHyperParamSetter
 from tensorpack_lite.callbacks.param.setter import HyperParamSetterWithFunc
-from tensorpack_lite.cli.main import main
 from tensorpack_lite.diagnostics.probe.schedules import plan, show_plans, sparkline
 from tensorpack_lite.utils import schedules
 
@@ -149,11 +148,3 @@ def test_sparkline():
     """The lowest value has the lowest block, the highest value the highest one; a constant has the lowest."""
     assert "▁▅█" == sparkline([0.0, 0.5, 1.0])
     assert "▁▁" == sparkline([3.0, 3.0])
-
-
-def test_without_a_script(capsys):
-    """Without a script, or with one that does not exist, the exit code is 2."""
-    assert 2 == main(["schedule"])
-    assert "expected a script. Example: tensorpack-lite schedule train.py" in capsys.readouterr().err
-    assert 2 == main(["find-lr", "gone.py"])
-    assert "gone.py does not exist" in capsys.readouterr().err

@@ -99,16 +99,10 @@ def tensorflows_logger():
     [("NOTSET", "ERROR"), ("INFO", "INFO"), ("DEBUG", "DEBUG"), ("CRITICAL", "CRITICAL")],
 )
 def test_levels(tensorflows_logger, level, expected):
-    """Only a level that was not set is changed."""
+    """Only a level that was not set is changed, and only once."""
     tensorflows_logger.setLevel(level)
     silence_python_log()
     assert expected == logging.getLevelName(tensorflows_logger.level)
-
-
-def test_it_is_done_once(tensorflows_logger):
-    """A level that is reset later is not changed again."""
-    tensorflows_logger.setLevel("NOTSET")
-    silence_python_log()
     tensorflows_logger.setLevel("NOTSET")
     silence_python_log()
     assert logging.NOTSET == tensorflows_logger.level

@@ -23,16 +23,13 @@ def installed(monkeypatch):
 
 
 class TestValueOf:
-    def test_a_handle_without_a_read(self):
-        """A handle that was created without a read is returned unchanged."""
-        handle = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[], shared_name="x", name="bare")
-        assert value_of(handle) is handle
-
     def test_other_elements(self):
-        """Tensors and operations that belong to no variable are returned unchanged."""
+        """A handle without a read, and tensors and operations that belong to no variable, stay, and can be fed."""
         one = tf.constant(1.0)
-        assert value_of(one) is one
-        assert value_of(one.op) is one.op
+        handle = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[], shared_name="x", name="bare")
+        for element in (handle, one, one.op):
+            assert value_of(element) is element
+        refuse_feed(one, "f")
 
 
 @pytest.mark.usefixtures("installed")
@@ -46,23 +43,19 @@ class TestInstalled:
         sess.run(update)
         assert W.tolist() == sess.run(copy).tolist()
 
-    def test_names_in_fetches(self, sess):
-        """`Session.run` returns the value for the name of a variable, in any structure and for tuples of runs."""
+    def test_names_in_fetches(self, sess, fresh_graph):
+        """`Session.run` returns the value for the name of a variable, in any structure, and in a final graph."""
         make_variable()
         one = tf.constant(1.0, name="one")
         sess.run(tf.global_variables_initializer())
+        fresh_graph.finalize()  # no operation is created
+        assert W.tolist() == sess.run(fresh_graph.get_tensor_by_name("scope/W:0")).tolist()
         assert W.tolist() == sess.run("scope/W:0").tolist()
         values = sess.run({"a": ["scope/W:0", one], "b": ("one:0", "one")})
         assert (W.tolist(), 1.0, 1.0, None) == (values["a"][0].tolist(), values["a"][1], *values["b"])
         assert W.tolist() == sess.make_callable("scope/W:0")().tolist()
-
-    def test_a_finalized_graph(self, sess, fresh_graph):
-        """A name gives the value in a finalized graph, because no operation is created."""
-        make_variable()
-        sess.run(tf.global_variables_initializer())
-        fresh_graph.finalize()
-        assert W.tolist() == sess.run(fresh_graph.get_tensor_by_name("scope/W:0")).tolist()
-        assert W.tolist() == sess.run(["scope/W:0"])[0].tolist()
+        install()  # a second time changes nothing
+        assert W.tolist() == sess.run("scope/W:0").tolist()
 
     def test_a_graph_that_is_not_the_default_one(self):
         """Names are looked up in the graph of the session."""
@@ -83,19 +76,15 @@ class TestInstalled:
         assert 3.0 == sess.run(tf.assign(tensor, 3.0))
         assert 5.0 == sess.run(variable * 1.0, {"ref:0": 5.0})
 
-    def test_feeding_a_name(self, sess):
-        """Feeding a variable by name raises an error instead of feeding only one of its reads."""
+    def test_feeding(self, sess, fresh_graph):
+        """Feeding a variable, or the tensor that its name gave, is an error: other reads would not see it. Others can be fed."""
         variable = make_variable()
         sess.run(tf.global_variables_initializer())
-        with pytest.raises(ValueError, match="Session.run: 'scope/W:0' is a variable, which cannot be fed"):
-            sess.run(variable * 2.0, {"scope/W:0": W})
-
-    def test_feeding_the_value(self, sess, fresh_graph):
-        """Feeding the tensor that a name gave raises the same error: other reads would not see the fed value."""
-        variable = make_variable()
-        value = fresh_graph.get_tensor_by_name("scope/W:0")
-        with pytest.raises(ValueError, match="'scope/W:0' is a variable, which cannot be fed"):
-            sess.run(variable * 2.0, {value: W})
+        for key in ("scope/W:0", fresh_graph.get_tensor_by_name("scope/W:0")):
+            with pytest.raises(ValueError, match="'scope/W:0' is a variable, which cannot be fed"):
+                sess.run(variable * 2.0, {key: W})
+        tf.multiply(tf.placeholder(tf.float32, [], name="x"), tf.constant(2.0, name="two"), name="product")
+        assert 6.0 == sess.run("product:0", {"x:0": 2.0, "two:0": 3.0})
 
     def test_gradients(self, sess, fresh_graph):
         """The gradient for the tensor that a name gave includes all reads of the variable, also in a list."""
@@ -115,11 +104,6 @@ class TestInstalled:
         sess.run(tf.assign_add(value, W))
         sess.run(tf.assign_sub(value, 2 * W))
         np.testing.assert_allclose(4 * W, sess.run(variable), rtol=1e-6)
-
-    def test_feeding_other_names(self, sess):
-        """Other names can be fed as before."""
-        tf.placeholder(tf.float32, [], name="x") * tf.constant(2.0, name="two")
-        assert 6.0 == sess.run("mul:0", {"x:0": 2.0, "two:0": 3.0})
 
     @pytest.mark.parametrize("name", ["nothing:0", "nothing", "scope/W:7"])
     def test_wrong_names(self, sess, fresh_graph, name):
@@ -148,22 +132,11 @@ class TestInstalled:
             other.run(restored.assign(restored + 1.0))
             assert (W + 1).tolist() == other.run("scope/W:0").tolist()
 
-    def test_installing_again(self, sess):
-        """A second `install` changes nothing."""
-        before = tf.Graph.get_tensor_by_name, tf.Session.run
-        install()
-        assert before == (tf.Graph.get_tensor_by_name, tf.Session.run)
-
 
 def test_importing_installs_nothing(fresh_graph):
     """Without `install`, TensorFlow's look-up returns the handle."""
     make_variable()
     assert tf.resource == fresh_graph.get_tensor_by_name("scope/W:0").dtype
-
-
-def test_refuse_feed_accepts_other_tensors():
-    """A tensor that is not a handle can be fed."""
-    refuse_feed(tf.constant(1.0), "f")
 
 
 class TestExplainHandles:

@@ -48,6 +48,13 @@ class _WithCost(ScalingTrainer):
         self.cost = tf.get_default_graph().get_tensor_by_name("cost:0")
 
 
+class _WithClass(ScalingTrainer):
+    """A ScalingTrainer with a predicted class for each sample."""
+
+    def __init__(self) -> None:
+        super().__init__(build=lambda: tf.constant([0, 1], name="class"))
+
+
 def _rate():
     return cb.ObjAttrParam(SimpleNamespace(rate=1.0), "rate")
 
@@ -114,6 +121,8 @@ def _sharded_inference():
 
 
 ROWS = [
+    Row("AUC", lambda d: _inference(cb.AUC("x", "x")), True, ScalingTrainer),
+    Row("Accuracy", lambda d: _inference(cb.Accuracy("class", "x")), True, _WithClass),
     Row(
         "BinaryClassificationStats",
         lambda d: _inference(cb.BinaryClassificationStats("x", "x")),
@@ -128,13 +137,14 @@ ROWS = [
     Row("CheckNumerics", lambda d: cb.CheckNumerics(run_step=True), True),
     Row("ClassificationError", lambda d: _inference(cb.ClassificationError("x")), True, ScalingTrainer),
     Row("CometMLMonitor", lambda d: cb.CometMLMonitor(mock.Mock()), False),
+    Row("ConfusionMatrix", lambda d: _inference(cb.ConfusionMatrix("class", "x")), True, _WithClass),
     Row("DataParallelInferenceRunner", lambda d: _parallel_inference(), True, ScalingTrainer),
     Row("DumpParamAsImage", lambda d: cb.DumpParamAsImage("x", map_func=lambda v: np.ones([2, 2])), True),
     Row("DumpTensor", lambda d: cb.DumpTensor(["cost"]), True),
     Row("DumpTensorAsImage", lambda d: cb.DumpTensorAsImage("x", map_func=lambda v: np.ones([2, 2])), True),
     Row("DumpTensors", lambda d: cb.DumpTensors(["cost"]), True),
     Row("EMAWeights", lambda d: cb.EMAWeights(0.9), False),
-    Row("EarlyStopping", lambda d: cb.EarlyStopping("stat", patience=99), False, before=_report),
+    Row("EarlyStopping", lambda d: cb.EarlyStopping("stat", "min", patience=99), False, before=_report),
     Row("EnableCallbackIf", lambda d: cb.EnableCallbackIf(cb.Callback(), lambda self: True), True),
     Row("EstimatedTimeLeft", lambda d: cb.EstimatedTimeLeft(), True),
     Row("GPUMemoryTracker", lambda d: cb.GPUMemoryTracker(), False),
@@ -164,6 +174,7 @@ ROWS = [
     Row("ProcessTensors", lambda d: cb.ProcessTensors(["cost"], lambda cost: None), True),
     Row("ProgressBar", lambda d: cb.ProgressBar(["cost"]), False),
     Row("ProxyCallback", lambda d: cb.ProxyCallback(cb.Callback()), True),
+    Row("RegressionErrors", lambda d: _inference(cb.RegressionErrors("y", "x")), True, ScalingTrainer),
     Row("ReportWriter", lambda d: cb.ReportWriter(), True),
     Row("RunOp", lambda d: cb.RunOp(lambda: tf.no_op(), run_step=True), False),
     Row("RunUpdateOps", lambda d: cb.RunUpdateOps(), False),
@@ -189,7 +200,7 @@ ROWS = [
     Row("TensorPrinter", lambda d: cb.TensorPrinter(["cost"]), True),
     Row("TerminateOnNaN", lambda d: cb.TerminateOnNaN("cost"), False),
     Row("ThroughputTracker", lambda d: cb.ThroughputTracker(), False),
-    Row("TopKSaver", lambda d: cb.TopKSaver("stat", checkpoint_dir=d), True, before=_report),
+    Row("TopKSaver", lambda d: cb.TopKSaver("stat", mode="min", checkpoint_dir=d), True, before=_report),
     Row("WorstSamples", lambda d: _inference(cb.WorstSamples("y", ["x"])), True, ScalingTrainer),
 ]
 

@@ -75,6 +75,9 @@ class Row:
         leaf: whether it wraps no other DataFlow.
         gives_lists: whether it yields lists for dicts, too.
         elsewhere: whether its source is reset and iterated in another process.
+        needs_reset: whether it refuses to be iterated before `reset_state`, as random ones do.
+        resets_once: whether a second `reset_state` is refused.
+        alone: whether a second iterator is refused while there is one.
     """
 
     name: str
@@ -86,6 +89,9 @@ class Row:
     leaf: bool = False
     gives_lists: bool = False
     elsewhere: bool = False
+    needs_reset: bool = False
+    resets_once: bool = False
+    alone: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -153,6 +159,7 @@ ROWS = [
         lambda ds: dataflow.BatchDataByShape(ds, 3, ds.keys[0]),
         ([0, 1, 2], [3, 4, 5]) * 5,
         length=2,
+        alone=True,
     ),
     Row("MapData", lambda ds: dataflow.MapData(ds, identity), IN_ORDER),
     Row("MapDataComponent", lambda ds: dataflow.MapDataComponent(ds, identity, ds.keys[1]), IN_ORDER),
@@ -165,7 +172,7 @@ ROWS = [
         length=12,
     ),
     Row("ShardData", lambda ds: dataflow.ShardData(ds, 1, 2), (1, 3, 5, 1, 3, 5, 1, 3, 5, 1), length=3),
-    Row("FixedSizeData", lambda ds: dataflow.FixedSizeData(ds, 4), IN_ORDER, length=4),
+    Row("FixedSizeData", lambda ds: dataflow.FixedSizeData(ds, 4), IN_ORDER, length=4, alone=True),
     Row(
         "RandomChooseData",
         lambda ds: dataflow.RandomChooseData([(ds, 0.5), (ds, 0.5)]),
@@ -188,25 +195,53 @@ ROWS = [
         (2, 0, 3, 0, 4, 2, 5, 1, 3, 5),
         infinite=True,
         random=True,
+        alone=True,
     ),
     Row(
         "CacheData",
         lambda ds: dataflow.CacheData(ds, shuffle=True),
         (0, 1, 2, 3, 4, 5, 4, 2, 1, 0),
         random=True,
+        alone=True,
     ),
-    Row("MultiThreadRunner", lambda ds: dataflow.MultiThreadRunner(lambda: ds, 3, 1), IN_ORDER),
+    Row(
+        "MultiThreadRunner",
+        lambda ds: dataflow.MultiThreadRunner(lambda: ds, 3, 1),
+        IN_ORDER,
+        needs_reset=True,
+        resets_once=True,
+    ),
     Row(
         "MultiThreadMapData",
         lambda ds: dataflow.MultiThreadMapData(ds, 1, identity, buffer_size=4, strict=True),
         IN_ORDER,
+        needs_reset=True,
+        alone=True,
     ),
-    Row("MultiProcessRunner", lambda ds: dataflow.MultiProcessRunner(ds, 3, 1), IN_ORDER, elsewhere=True),
-    Row("MultiProcessRunnerZMQ", lambda ds: dataflow.MultiProcessRunnerZMQ(ds, 1), IN_ORDER, elsewhere=True),
+    Row(
+        "MultiProcessRunner",
+        lambda ds: dataflow.MultiProcessRunner(ds, 3, 1),
+        IN_ORDER,
+        elsewhere=True,
+        needs_reset=True,
+        resets_once=True,
+    ),
+    Row(
+        "MultiProcessRunnerZMQ",
+        lambda ds: dataflow.MultiProcessRunnerZMQ(ds, 1),
+        IN_ORDER,
+        elsewhere=True,
+        needs_reset=True,
+        resets_once=True,
+        alone=True,
+    ),
     Row(
         "MultiProcessMapDataZMQ",
         lambda ds: dataflow.MultiProcessMapDataZMQ(ds, 1, identity, buffer_size=4, strict=True),
         IN_ORDER,
+        needs_reset=True,
+        resets_once=True,
+        alone=True,
     ),
     Row(
         "MultiProcessMapAndBatchDataZMQ",
@@ -215,6 +250,9 @@ ROWS = [
         length=None,
         infinite=True,
         elsewhere=True,
+        needs_reset=True,
+        resets_once=True,
+        alone=True,
     ),
     Row("TestDataSpeed", lambda ds: dataflow.TestDataSpeed(ds, size=3, warmup=1), IN_ORDER),
     Row("PrintData", lambda ds: dataflow.PrintData(ds, num=2), IN_ORDER),

@@ -61,13 +61,16 @@ FORMAT_ROWS = [
         (4, 2, 1, 0, 3, 5, 5, 4, 3, 0),
         random=True,
         leaf=True,
+        alone=True,
     ),
     Row(
         "LMDBDataDecoder",
         lambda _: dataflow.LMDBSerializer.load(file("six.lmdb"), shuffle=False),
         IN_ORDER,
         leaf=True,
+        needs_reset=True,
+        alone=True,
     ),
     Row("SVMLightData", lambda _: dataflow.SVMLightData(file("six.svm")), SHUFFLED, random=True, leaf=True),
-    Row("RemoteDataZMQ", lambda _: Remote(), IN_ORDER, length=None, infinite=True, leaf=True),
+    Row("RemoteDataZMQ", lambda _: Remote(), IN_ORDER, length=None, infinite=True, leaf=True, alone=True),
 ]

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fakes.reading import flow_of
 
 from tensorpack_lite.dataflow.base import DataFlow
 from tensorpack_lite.dataflow.batch import BatchData, BatchDataByShape
-from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
+from tensorpack_lite.dataflow.raw import DataFromGenerator
 
 aggregate = BatchData.aggregate_batch
-
-
-def flow_of(datapoints):
-    """Return a DataFlow that yields datapoints in order."""
-    return DataFromList(datapoints, shuffle=False)
 
 
 def column(*values, **kwargs):
@@ -88,14 +84,6 @@ class TestBatchData:
 
         next(iter(BatchData(DataFromGenerator(counting), 3)))
         assert [0, 1, 2] == pulled
-
-    @pytest.mark.parametrize("batch_size", [0, -1])
-    def test_batch_size_below_one(self, batch_size):
-        """A batch size below 1 raises ValueError, which names the number."""
-        with pytest.raises(
-            ValueError, match=f"BatchData: batch_size is too small .expected at least 1, got {batch_size}"
-        ):
-            BatchData(flow_of([[1]]), batch_size)
 
     def test_batch_size_larger_than_the_data(self):
         """A batch size above the length raises ValueError in the constructor, because there would be no batch."""
@@ -226,41 +214,31 @@ class TestWhatDoesNotFit:
         assert str(one) in str(info.value)
         assert str(other) in str(info.value)
 
-    def test_the_key_of_a_dict_is_named(self):
-        """The error names the key of the component in a dict."""
-        with pytest.raises(ValueError, match=r"component 'image' cannot be stacked.*\(1,\), \(2,\)"):
-            aggregate([{"image": np.zeros(1)}, {"image": np.zeros(2)}])
-
-    def test_numbers_of_components(self):
-        """Different numbers of components raise ValueError."""
-        with pytest.raises(ValueError, match="the first has 2, another has 3"):
-            aggregate([[1, 2], [1, 2, 3]])
-
-    def test_keys(self):
-        """Dicts with different keys raise ValueError, which shows the keys of both."""
-        with pytest.raises(
-            ValueError, match=r"the first has the keys \['a'\], another has the keys \['a', 'b'\]"
-        ):
-            aggregate([{"a": 1}, {"a": 1, "b": 2}])
-
-    def test_forms(self):
-        """Lists and dicts in one batch raise ValueError."""
-        with pytest.raises(ValueError, match="different types: dict, list"):
-            aggregate([{"a": 1}, [1]])
+    @pytest.mark.parametrize(
+        ("datapoints", "text"),
+        [
+            (
+                [{"image": np.zeros(1)}, {"image": np.zeros(2)}],
+                r"component 'image' cannot be stacked.*\(1,\), \(2,\)",
+            ),
+            ([[1, 2], [1, 2, 3]], "the first has 2, another has 3"),
+            (
+                [{"a": 1}, {"a": 1, "b": 2}],
+                r"the first has the keys \['a'\], another has the keys \['a', 'b'\]",
+            ),
+            ([{"a": 1}, [1]], "different types: dict, list"),
+            ([np.zeros(3)], r"not a list, a tuple or a dict, got ndarray. Yield \[x\]"),
+            ([], "data_holder is empty; expected at least one datapoint"),
+        ],
+    )
+    def test_datapoints_of_different_forms(self, datapoints, text):
+        """Datapoints that differ in form, and no datapoints, raise ValueError."""
+        with pytest.raises(ValueError, match=text):
+            aggregate(datapoints)
 
     def test_lists_and_tuples_together(self):
         """Lists and tuples may be mixed in a batch."""
         assert [1, 2] == aggregate([[1], (2,)])[0].tolist()
-
-    def test_no_datapoint(self):
-        """A datapoint that is an array raises ValueError, which tells what to yield instead."""
-        with pytest.raises(ValueError, match=r"not a list, a tuple or a dict, got ndarray. Yield \[x\]"):
-            aggregate([np.zeros(3)])
-
-    def test_nothing(self):
-        """An empty batch raises ValueError."""
-        with pytest.raises(ValueError, match="data_holder is empty; expected at least one datapoint"):
-            aggregate([])
 
 
 class TestBatchDataByShape:
@@ -270,11 +248,6 @@ class TestBatchDataByShape:
         """A batch is yielded as soon as enough datapoints of one shape have arrived."""
         flow = BatchDataByShape(flow_of([[self.ONE], [self.TWO], [self.TWO], [self.ONE]]), 2, 0)
         assert [(2, 2), (2, 1)] == [batch[0].shape for batch in flow]
-
-    def test_dicts(self):
-        """`idx` is a key if datapoints are dicts."""
-        flow = BatchDataByShape(flow_of([{"a": self.ONE}, {"a": self.TWO}, {"a": self.ONE}]), 2, "a")
-        assert [(2, 1)] == [batch["a"].shape for batch in flow]
 
     def test_incomplete_groups_are_kept(self):
         """Incomplete groups are kept for the next pass: three datapoints make one batch, then two."""
@@ -288,20 +261,3 @@ class TestBatchDataByShape:
         list(iter(flow))
         flow.reset_state()
         assert 1 == len(list(iter(flow)))
-
-    def test_two_iterators_at_once(self):
-        """A second iterator raises RuntimeError, because both would share the groups."""
-        flow = BatchDataByShape(flow_of([[self.ONE]] * 4), 2, 0)
-        first = iter(flow)
-        next(first)
-        with pytest.raises(RuntimeError, match="already being iterated"):
-            next(iter(flow))
-
-    def test_the_length_is_that_of_batch_data(self):
-        """The length is the same estimate as that of BatchData."""
-        assert 2 == len(BatchDataByShape(flow_of([[self.ONE]] * 5), 2, 0))
-
-    def test_too_large_batches_are_refused(self):
-        """A batch size above the length raises ValueError, which names BatchDataByShape."""
-        with pytest.raises(ValueError, match="BatchDataByShape: batch_size 3 is larger"):
-            BatchDataByShape(flow_of([[self.ONE]]), 3, 0)

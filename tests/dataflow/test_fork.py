@@ -6,6 +6,7 @@ import itertools
 import multiprocessing
 
 import pytest
+from fakes.reading import same
 
 from tensorpack_lite.dataflow import (
     DataFromGenerator,
@@ -27,17 +28,12 @@ def lists():
     return DataFromGenerator(lambda: ([k] for k in itertools.count()))
 
 
-def identity(datapoint):
-    """Return the datapoint unchanged."""
-    return datapoint
-
-
 FLOWS = {
     "MultiThreadRunner": lambda: MultiThreadRunner(numbers, 3, 1),
-    "MultiThreadMapData": lambda: MultiThreadMapData(numbers(), 1, identity, buffer_size=3),
+    "MultiThreadMapData": lambda: MultiThreadMapData(numbers(), 1, same, buffer_size=3),
     "MultiProcessRunnerZMQ": lambda: MultiProcessRunnerZMQ(numbers(), 1),
-    "MultiProcessMapDataZMQ": lambda: MultiProcessMapDataZMQ(numbers(), 1, identity, buffer_size=3),
-    "MultiProcessMapAndBatchDataZMQ": lambda: MultiProcessMapAndBatchDataZMQ(lists(), 1, identity, 2),
+    "MultiProcessMapDataZMQ": lambda: MultiProcessMapDataZMQ(numbers(), 1, same, buffer_size=3),
+    "MultiProcessMapAndBatchDataZMQ": lambda: MultiProcessMapAndBatchDataZMQ(lists(), 1, same, 2),
 }
 
 

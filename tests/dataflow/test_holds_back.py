@@ -7,9 +7,9 @@ import itertools
 import pytest
 from fakes.positions import check_cuts, restored
 
-from tensorpack_lite.dataflow.repeat import RepeatedData
 from tensorpack_lite.dataflow.exact.holds_back import HoldsBack
 from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.dataflow.repeat import RepeatedData
 from tensorpack_lite.utils.random_streams import fix_rng_seed
 
 

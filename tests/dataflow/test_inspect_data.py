@@ -81,11 +81,6 @@ def described(datapoint, **kwargs):
 
 
 class TestPrintData:
-    def test_datapoints_pass_unchanged(self):
-        """Datapoints pass through as the same objects."""
-        stored = [[1], [2], [3]]
-        assert all(a is b for a, b in zip(stored, PrintData(DataFromList(stored, shuffle=False), num=2)))
-
     def test_counted_since_reset(self, log_lines):
         """`num` datapoints are logged over several passes, and a reset starts the count again."""
         flow = PrintData(DataFromList([[1], [2]], shuffle=False), num=3)
@@ -94,14 +89,6 @@ class TestPrintData:
         flow.reset_state()
         list(flow)
         assert 5 == len(log_lines)
-
-    def test_through_the_logger_only(self, capsys, monkeypatch):
-        """The text goes to the logger and not to stdout."""
-        lines = []
-        monkeypatch.setattr(logger, "info", lines.append)
-        list(PrintData(DataFromList([[1]], shuffle=False)))
-        assert "" == capsys.readouterr().out
-        assert 1 == len(lines)
 
     def test_the_head(self):
         """The first line has the number of the datapoint, the name and the number of components."""

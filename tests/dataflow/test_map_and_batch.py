@@ -7,6 +7,7 @@ import os
 
 import numpy as np
 import pytest
+from fakes.reading import same
 
 from tensorpack_lite.dataflow import (
     BatchData,
@@ -34,11 +35,6 @@ class Numbers(DataFlow):
             self.fault()
 
 
-def identity(datapoint):
-    """Return the datapoint unchanged."""
-    return datapoint
-
-
 def drop_odd(datapoint):
     """Drop every second datapoint."""
     return None if datapoint[1] % 2 else datapoint
@@ -46,11 +42,6 @@ def drop_odd(datapoint):
 
 def nothing(datapoint):
     """Drop all datapoints, because the return statement is missing."""
-
-
-def keep_five(datapoint):
-    """Drop all datapoints of a pass except one."""
-    return datapoint if datapoint[1] == 5 else None
 
 
 def fail_at_three(datapoint):
@@ -89,24 +80,11 @@ class TestDropping:
         with pytest.raises(RuntimeError, match="in map_func nothing.*nothing returned None for a whole pass"):
             next(iter(ready(Numbers(), num_proc, nothing, 4)))
 
-    @pytest.mark.slow
-    def test_one_datapoint_of_a_pass_is_enough(self):
-        """No error is raised if a single worker keeps one datapoint of a pass."""
-        flow = ready(Numbers(), 2, keep_five, 4)
-        batches = list(itertools.islice(flow, 300))
-        assert {(5, 5, 5, 5)} == {tuple(batch[1]) for batch in batches}
-
 
 class TestBatches:
-    def test_one_process_keeps_the_order(self):
-        """With one process, batches equal those of BatchData(MapData(ds)), repeated."""
-        batches = list(itertools.islice(ready(Numbers(), 1, identity, 4), 6))
-        assert 2 * [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]] == [b[1].tolist() for b in batches]
-        assert {(4, 4)} == {b[0].shape for b in batches}
-
     def test_several_lose_and_repeat_nothing(self):
         """Several processes neither lose nor repeat datapoints, up to those in flight."""
-        batches = list(itertools.islice(ready(Numbers(), 3, identity, 2, buffer_size=12), 300))
+        batches = list(itertools.islice(ready(Numbers(), 3, same, 2, buffer_size=12), 300))
         counts = np.bincount(np.concatenate([b[1] for b in batches]), minlength=12)
         assert 600 == counts.sum()
         assert counts.max() - counts.min() <= 12
@@ -118,19 +96,14 @@ class TestBatches:
 
     def test_the_source_runs_elsewhere(self):
         """The source is reset once, in a process that is neither this one nor a mapper."""
-        flow = ready(Numbers(), 2, identity, 4)
+        flow = ready(Numbers(), 2, same, 4)
         pids = {pid for batch in itertools.islice(flow, 20) for pid in batch[2].tolist()}
         assert 1 == len(pids)
         assert os.getpid() not in pids
 
-    def test_no_length(self):
-        """`len` raises NotImplementedError."""
-        with pytest.raises(NotImplementedError, match="never ends"):
-            len(MultiProcessMapAndBatchDataZMQ(DataFromList([[1]] * 9), 1, identity, 2))
-
     def test_a_pass_continues_the_stream(self):
         """An iteration continues the stream where the last one stopped."""
-        flow = ready(Numbers(), 1, identity, 4)
+        flow = ready(Numbers(), 1, same, 4)
         assert [0, 1, 2, 3] == next(iter(flow))[1].tolist()
         assert [4, 5, 6, 7] == next(iter(flow))[1].tolist()
 
@@ -141,7 +114,7 @@ class TestBatches:
         points = [[np.full((side, side), k, np.float32), k, k / 2, np.uint8(k)] for k in range(4)]
         points = points if form is list else [dict(zip("abcd", point)) for point in points]
         (expected,) = BatchData(DataFromList(points, shuffle=False), 4)
-        batch = next(iter(ready(DataFromList(points, shuffle=False), 1, identity, 4)))
+        batch = next(iter(ready(DataFromList(points, shuffle=False), 1, same, 4)))
         assert type(expected) is type(batch)
         for one, other in zip(*(b.values() if form is dict else b for b in (expected, batch))):
             assert one.dtype == other.dtype
@@ -161,11 +134,11 @@ class TestErrors:
             (Numbers(), other_shape, ValueError, "cannot be stacked"),
             (
                 Numbers(raise_in_flow),
-                identity,
+                same,
                 KeyError,
                 r"worker 0 \(pid \d+\), in the DataFlow Numbers at test_map_and_batch.py:\d+: no file",
             ),
-            (Numbers(exit_in_flow), identity, WorkerDied, "in the DataFlow Numbers, ended with exit code 5"),
+            (Numbers(exit_in_flow), same, WorkerDied, "in the DataFlow Numbers, ended with exit code 5"),
         ],
     )
     def test_they_arrive(self, ds, func, error, text):
@@ -174,37 +147,8 @@ class TestErrors:
         with pytest.raises(error, match=text):
             list(itertools.islice(flow, 1000))
 
-    @pytest.mark.parametrize(
-        ("args", "error", "text"),
-        [
-            ((0, identity, 4), ValueError, "num_proc is too small .expected at least 1, got 0"),
-            ((1, identity, 0), ValueError, "batch_size is too small .expected at least 1, got 0"),
-            (
-                (1, identity, 4, 4),
-                ValueError,
-                "buffer_size is too small .expected more than batch_size 4, got 4",
-            ),
-            ((1, None, 4), TypeError, "map_func has the wrong type .expected a function"),
-        ],
-    )
-    def test_arguments(self, args, error, text):
-        """Invalid arguments raise an error that names them."""
-        with pytest.raises(error, match=f"MultiProcessMapAndBatchDataZMQ: {text}"):
-            MultiProcessMapAndBatchDataZMQ(Numbers(), *args)
-
-    def test_a_second_reset_is_refused(self):
-        """A second `reset_state` raises RuntimeError."""
-        flow = ready(Numbers(), 1, identity, 4)
-        with pytest.raises(RuntimeError, match="reset_state.. was called twice"):
-            flow.reset_state()
-
-    def test_iterating_before_reset(self):
-        """Iterating before `reset_state` raises RuntimeError."""
-        with pytest.raises(RuntimeError, match=r"reset_state\(\) was not called"):
-            next(iter(MultiProcessMapAndBatchDataZMQ(Numbers(), 1, identity, 4)))
-
 
 def test_both_names_and_the_default_buffer():
     """Both names refer to one class, and the default buffer holds ten batches; in tensorpack the default fails."""
     assert MultiProcessMapAndBatchData is MultiProcessMapAndBatchDataZMQ
-    assert 40 == MultiProcessMapAndBatchData(Numbers(), 1, identity, 4).buffer_size
+    assert 40 == MultiProcessMapAndBatchData(Numbers(), 1, same, 4).buffer_size

@@ -7,8 +7,9 @@ import itertools
 from collections import Counter, deque
 
 import pytest
+from fakes.reading import ready, take
 
-from tensorpack_lite.dataflow.base import DataFlow, NotResetError
+from tensorpack_lite.dataflow.base import DataFlow
 from tensorpack_lite.dataflow.map_engine import ParallelMapData, WorkerPool
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
 
@@ -72,23 +73,12 @@ def without_length(num):
     return DataFromGenerator(lambda: iter(range(num)))
 
 
-def reset(flow):
-    """Reset a DataFlow and return it."""
-    flow.reset_state()
-    return flow
-
-
-def take(flow, count):
-    """Return the first datapoints of a pass."""
-    return list(itertools.islice(flow, count))
-
-
 class TestInFlight:
     @pytest.mark.parametrize("strict", [False, True])
     def test_one_datapoint_is_pulled_for_each_result(self, strict):
         """After k results, `buffer_size + k` datapoints were pulled; none are pulled before the first iteration."""
         source = Counting(1000)
-        flow = reset(FakeMap(source, buffer_size=7, strict=strict))
+        flow = ready(FakeMap(source, buffer_size=7, strict=strict))
         assert 0 == source.num_pulled
         iterator = iter(flow)
         for k in range(1, 20):
@@ -99,19 +89,14 @@ class TestInFlight:
     def test_a_dropped_one_is_replaced(self):
         """A dropped datapoint is replaced, so that the number in flight stays the same."""
         source = Counting(1000)
-        flow = reset(FakeMap(source, map_func=lambda k: None if k % 2 else k, buffer_size=7))
+        flow = ready(FakeMap(source, map_func=lambda k: None if k % 2 else k, buffer_size=7))
         assert [0, 2, 4] == take(flow, 3)
         assert 7 + 5 == source.num_pulled
         assert 7 == len(flow.pools[0].waiting)
 
-    def test_the_buffer_may_be_longer_than_the_data(self):
-        """If not strict, the buffer may hold several passes."""
-        flow = reset(FakeMap(Counting(6), buffer_size=300))
-        assert list(range(6)) * 2 == take(flow, 12)
-
     def test_an_error_of_the_function_does_not_change_the_number_in_flight(self):
         """An error is the result of one datapoint, and the next iteration continues behind it."""
-        flow = reset(FakeMap(Counting(100), map_func=lambda k: 10 // (3 - k), buffer_size=5))
+        flow = ready(FakeMap(Counting(100), map_func=lambda k: 10 // (3 - k), buffer_size=5))
         assert [3, 5, 10] == take(flow, 3)
         with pytest.raises(ZeroDivisionError):
             take(flow, 1)
@@ -121,7 +106,7 @@ class TestInFlight:
     @pytest.mark.parametrize("strict", [False, True])
     def test_an_interrupt_does_not_lose_a_result(self, strict):
         """Ctrl-C while waiting does not lose a result."""
-        flow = reset(FakeMap(Counting(6), buffer_size=3, strict=strict))
+        flow = ready(FakeMap(Counting(6), buffer_size=3, strict=strict))
         pool, collect = flow.pools[0], flow.pools[0].collect
 
         def interrupted():
@@ -137,14 +122,14 @@ class TestInFlight:
 class TestNotStrict:
     def test_all_passes_read_one_stream(self):
         """With one worker, results are in order, and a new iteration continues where the last one stopped."""
-        flow = reset(FakeMap(Counting(6), map_func=lambda k: 10 * k, buffer_size=4))
+        flow = ready(FakeMap(Counting(6), map_func=lambda k: 10 * k, buffer_size=4))
         assert [0, 10, 20, 30] == take(flow, 4)
         assert [40, 50, 0, 10, 20] == take(flow, 5)
 
     def test_nothing_is_lost_when_the_order_is_another(self):
         """The datapoints yielded and those in flight together are the datapoints pulled."""
         source = Counting(6)
-        flow = reset(NewestFirst(source, buffer_size=4))
+        flow = ready(NewestFirst(source, buffer_size=4))
         out = take(flow, 50) + list(flow.pools[0].waiting)
         expected = Counter(itertools.islice(itertools.cycle(range(6)), source.num_pulled))
         assert expected == Counter(out)
@@ -158,14 +143,14 @@ class TestNotStrict:
             if failures:
                 raise failures.pop()
 
-        flow = reset(FakeMap(DataFromGenerator(gen), buffer_size=2))
+        flow = ready(FakeMap(DataFromGenerator(gen), buffer_size=2))
         with pytest.raises(IOError, match="the disk"):
             take(flow, 4)
         assert [2, 3, 0, 1, 2, 3, 0] == take(flow, 7)
 
     def test_an_empty_source(self):
         """An empty source raises RuntimeError instead of waiting forever."""
-        flow = reset(FakeMap(Counting(0)))
+        flow = ready(FakeMap(Counting(0)))
         for _ in range(2):
             with pytest.raises(
                 RuntimeError, match="RepeatedData: Counting yielded no datapoint in a whole pass"
@@ -181,7 +166,7 @@ class TestNotStrict:
             if failures:
                 raise failures.pop()
 
-        flow = reset(FakeMap(DataFromGenerator(gen), buffer_size=5))
+        flow = ready(FakeMap(DataFromGenerator(gen), buffer_size=5))
         with pytest.raises(OSError, match="the disk"):
             take(flow, 1)
         assert [0, 1, 2, 0, 1, 2, 0] == take(flow, 7)
@@ -195,7 +180,7 @@ class TestDroppingEverything:
     def test_a_whole_pass_is_an_error(self):
         """Dropping a whole pass raises RuntimeError, which names the function, in each iteration."""
         source = Counting(3000)
-        flow = reset(FakeMap(source, map_func=nothing, buffer_size=200))
+        flow = ready(FakeMap(source, map_func=nothing, buffer_size=200))
         for _ in range(2):
             with pytest.raises(
                 RuntimeError, match=r"FakeMap: nothing returned None for a whole pass .*3\d\d\d datapoints"
@@ -207,14 +192,14 @@ class TestDroppingEverything:
         """Dropping passes of a small source raises RuntimeError only after 1000 datapoints in a row."""
         source = Counting(6)
         with pytest.raises(RuntimeError, match="nothing returned None for a whole pass"):
-            take(reset(FakeMap(source, map_func=nothing)), 1)
+            take(ready(FakeMap(source, map_func=nothing)), 1)
         assert 1000 <= source.num_pulled < 1500
 
     @pytest.mark.parametrize("kind", [FakeMap, NewestFirst])
     @pytest.mark.parametrize("keep", [0, 1500, 2999])
     def test_one_datapoint_of_a_pass_is_enough(self, kind, keep):
         """One datapoint kept in a pass is enough, wherever it is and in whatever order results arrive."""
-        flow = reset(kind(Counting(3000), map_func=lambda k: [k] if k == keep else None, buffer_size=200))
+        flow = ready(kind(Counting(3000), map_func=lambda k: [k] if k == keep else None, buffer_size=200))
         assert [[keep]] * 3 == take(flow, 3)
 
     def test_a_datapoint_that_is_still_in_flight_counts(self):
@@ -233,13 +218,13 @@ class TestDroppingEverything:
                 self.pools.append(KeeperLast(self.map_func, False))
                 return self.pools[-1]
 
-        flow = reset(Slow(Counting(600), buffer_size=20))
+        flow = ready(Slow(Counting(600), buffer_size=20))
         assert [7] * 50 == take(flow, 50)
 
     def test_it_counts_from_the_last_datapoint(self):
         """A function that starts to drop everything after many datapoints raises RuntimeError as well."""
         calls = itertools.count()
-        flow = reset(FakeMap(Counting(1200), map_func=lambda k: k if next(calls) < 5000 else None))
+        flow = ready(FakeMap(Counting(1200), map_func=lambda k: k if next(calls) < 5000 else None))
         with pytest.raises(RuntimeError, match="returned None for a whole pass"):
             for _ in range(5001):
                 take(flow, 1)
@@ -250,38 +235,33 @@ class TestStrict:
     @pytest.mark.parametrize("buffer_size", [1, 3, 6, 300])
     def test_each_pass_is_complete(self, kind, buffer_size):
         """Each of 200 passes yields exactly the datapoints of the source."""
-        flow = reset(kind(Counting(6), map_func=lambda k: k * k, buffer_size=buffer_size, strict=True))
+        flow = ready(kind(Counting(6), map_func=lambda k: k * k, buffer_size=buffer_size, strict=True))
         for _ in range(200):
             assert [0, 1, 4, 9, 16, 25] == sorted(flow)
-
-    def test_one_worker_keeps_the_order(self):
-        """With one worker, a pass has the order of the source."""
-        flow = reset(FakeMap(Counting(6), buffer_size=4, strict=True))
-        assert [list(range(6))] * 3 == [list(flow) for _ in range(3)]
 
     def test_the_buffer_is_cut_to_the_length(self):
         """The buffer is limited to the length, so that a pass does not pull from the next one."""
         source = Counting(6)
-        next(iter(reset(FakeMap(source, buffer_size=300, strict=True))))
+        next(iter(ready(FakeMap(source, buffer_size=300, strict=True))))
         assert 6 == source.num_pulled
 
     def test_the_next_pass_is_fetched_just_before_the_last_datapoint(self):
         """The next pass is fetched exactly before the last datapoint is yielded."""
         source = Counting(6)
-        flow = reset(FakeMap(source, buffer_size=4, strict=True))
+        flow = ready(FakeMap(source, buffer_size=4, strict=True))
         pulled = [source.num_pulled for _ in flow]
         assert [5, 6, 6, 6, 6, 10] == pulled
 
     def test_a_loop_that_stops_at_the_last_datapoint_completes_the_pass(self):
         """A pass is complete after its last datapoint, even if the iterator was not exhausted."""
-        flow = reset(FakeMap(Counting(6), buffer_size=4, strict=True))
+        flow = ready(FakeMap(Counting(6), buffer_size=4, strict=True))
         assert list(range(6)) == take(flow, 6)
         assert list(range(6)) == list(flow)
 
     @pytest.mark.parametrize("taken", [1, 3, 5])
     def test_a_pass_left_early_is_discarded(self, taken):
         """After a pass that was left early, the next one is complete."""
-        flow = reset(FakeMap(Counting(6), buffer_size=4, strict=True))
+        flow = ready(FakeMap(Counting(6), buffer_size=4, strict=True))
         take(flow, taken)
         assert list(range(6)) == list(flow)
         assert list(range(6)) == list(flow)
@@ -295,7 +275,7 @@ class TestStrict:
                 raise OSError("no answer")
             return k
 
-        flow = reset(FakeMap(Counting(6), map_func=fail, buffer_size=4, strict=True))
+        flow = ready(FakeMap(Counting(6), map_func=fail, buffer_size=4, strict=True))
         with pytest.raises(OSError, match="no answer"):
             list(flow)
         assert [3, 4, 5] == list(flow.pools[0].waiting)
@@ -306,13 +286,13 @@ class TestStrict:
 
     def test_none_is_an_error(self):
         """A function that returns None raises ValueError, because a strict pass keeps its length."""
-        flow = reset(FakeMap(Counting(6), map_func=lambda k: k or None, strict=True))
+        flow = ready(FakeMap(Counting(6), map_func=lambda k: k or None, strict=True))
         with pytest.raises(ValueError, match="FakeMap: map_func returned None, but with strict=True"):
             list(flow)
 
     def test_a_source_shorter_than_the_buffer(self):
         """A source without a length that is shorter than the buffer raises RuntimeError."""
-        flow = reset(FakeMap(without_length(6), buffer_size=10, strict=True))
+        flow = ready(FakeMap(without_length(6), buffer_size=10, strict=True))
         for _ in range(2):
             with pytest.raises(
                 RuntimeError, match="a pass of DataFromGenerator had 6 datapoints, fewer than the 10"
@@ -321,44 +301,26 @@ class TestStrict:
 
     def test_a_source_without_length(self):
         """A source without a length works if it is not shorter than the buffer."""
-        flow = reset(FakeMap(without_length(6), buffer_size=6, strict=True))
+        flow = ready(FakeMap(without_length(6), buffer_size=6, strict=True))
         assert [list(range(6))] * 2 == [list(flow), list(flow)]
 
     def test_an_empty_source(self):
         """An empty source yields empty passes."""
-        flow = reset(FakeMap(Counting(0), strict=True))
+        flow = ready(FakeMap(Counting(0), strict=True))
         assert [] == list(flow) == list(flow)
 
 
 class TestLife:
-    def test_iterating_without_reset(self):
-        """Iterating before `reset_state` raises NotResetError."""
-        with pytest.raises(NotResetError, match=r"FakeMap: reset_state\(\) was not called"):
-            next(iter(FakeMap(Counting(6))))
-
-    def test_two_iterations_at_once(self):
-        """A second iterator raises RuntimeError until the first one is deleted."""
-        flow = reset(FakeMap(Counting(6)))
-        first = iter(flow)
-        next(first)
-        with pytest.raises(RuntimeError, match="is already being iterated"):
-            next(iter(flow))
-        del first
-        for _ in flow:
-            break
-        for _ in flow:
-            break
-
     def test_a_second_reset_stops_the_first_workers(self):
         """A second reset stops the first workers and starts at the beginning of the source."""
-        flow = reset(FakeMap(Counting(6), buffer_size=2))
+        flow = ready(FakeMap(Counting(6), buffer_size=2))
         take(flow, 3)
-        assert list(range(6)) == take(reset(flow), 6)
+        assert list(range(6)) == take(ready(flow), 6)
         assert [1, 0] == [pool.num_stopped for pool in flow.pools]
 
     def test_the_workers_are_stopped_when_the_dataflow_is_dropped(self):
         """Deleting the DataFlow stops the workers at once."""
-        flow = reset(FakeMap(Counting(6)))
+        flow = ready(FakeMap(Counting(6)))
         (pool,) = flow.pools
         gc.disable()
         try:
@@ -390,35 +352,4 @@ class TestLife:
             pytest.fail("the source was iterated")
             yield
 
-        reset(FakeMap(DataFromGenerator(never), strict=strict))
-
-    def test_the_length(self):
-        """The length is that of the source."""
-        assert 6 == len(FakeMap(Counting(6)))
-        with pytest.raises(NotImplementedError):
-            len(FakeMap(without_length(6)))
-
-
-class TestArguments:
-    @pytest.mark.parametrize(
-        ("arguments", "error", "text"),
-        [
-            (
-                {"num": None},
-                TypeError,
-                "FakeMap: num_fake has the wrong type .expected a number, got NoneType",
-            ),
-            (
-                {"map_func": None},
-                TypeError,
-                "FakeMap: map_func has the wrong type .expected a function, got NoneType",
-            ),
-            ({"ds": [1]}, TypeError, "FakeMap: expected a DataFlow, got list"),
-            ({"num": 0}, ValueError, "FakeMap: num_fake is too small .expected at least 1, got 0"),
-            ({"buffer_size": 0}, ValueError, "FakeMap: buffer_size is too small .expected at least 1, got 0"),
-        ],
-    )
-    def test_invalid_arguments(self, arguments, error, text):
-        """Invalid arguments raise an error in the constructor."""
-        with pytest.raises(error, match=text):
-            FakeMap(**{"ds": Counting(6), **arguments})
+        ready(FakeMap(DataFromGenerator(never), strict=strict))

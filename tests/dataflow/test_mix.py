@@ -53,18 +53,6 @@ class TestAll:
         kind([shared, other, shared]).reset_state()
         assert (1, 1) == (shared.resets, other.resets)
 
-    def test_no_member(self, kind):
-        """An empty list raises ValueError in the constructor."""
-        with pytest.raises(
-            ValueError, match=f"{kind.__name__}: df_lists is empty; expected at least one DataFlow"
-        ):
-            kind([])
-
-    def test_no_dataflow(self, kind):
-        """An element that is not a DataFlow raises TypeError in the constructor."""
-        with pytest.raises(TypeError, match=f"{kind.__name__}: expected a DataFlow, got int"):
-            kind([3])
-
 
 class TestRandomChooseData:
     def test_frequencies(self):
@@ -89,10 +77,6 @@ class TestRandomChooseData:
         rng = reset(RandomChooseData([flow_of(0)])).rng
         assert [rng.choice(3, p=weights) for _ in range(50)] == drawn
 
-    def test_the_end_of_a_pass(self):
-        """A pass ends when the chosen DataFlow has ended."""
-        assert [1, 2] == list(reset(RandomChooseData([flow_of(1, 2)])))
-
     def test_one_that_is_never_drawn(self):
         """A DataFlow with probability 0 is never chosen, and may be empty."""
         assert [1, 2] == list(reset(RandomChooseData([(flow_of(), 0), (flow_of(1, 2), 1), (flow_of(), 0)])))
@@ -109,11 +93,6 @@ class TestRandomChooseData:
         """A list in which only some DataFlows have a probability raises TypeError."""
         with pytest.raises(TypeError, match="got a mixture"):
             RandomChooseData([(flow_of(1), 0.5), flow_of(2)])
-
-    def test_no_length(self):
-        """`len` raises NotImplementedError."""
-        with pytest.raises(NotImplementedError):
-            len(RandomChooseData([flow_of(1)]))
 
 
 class TestRandomMixData:
@@ -184,11 +163,6 @@ class TestJoinData:
         assert "not all lengths are known" in log_lines[0]
         with pytest.raises(NotImplementedError):
             len(flow)
-
-    def test_equal_lengths_are_not_logged(self, log_lines):
-        """Equal lengths are not logged."""
-        JoinData([flow_of([1]), flow_of([2])])
-        assert [] == log_lines
 
     def test_a_shared_member_is_iterated_twice(self):
         """A DataFlow that is listed twice is iterated twice."""

@@ -36,18 +36,6 @@ class TestRepeatedData:
         assert expected == list(flow)
         assert len(expected) == len(flow)
 
-    def test_without_end(self):
-        """With -1, a pass never ends and has no length."""
-        flow = RepeatedData(one_to(2), -1)
-        assert [1, 2, 1, 2, 1] == list(itertools.islice(flow, 5))
-        with pytest.raises(NotImplementedError, match="num=-1 it never ends"):
-            len(flow)
-
-    def test_the_list_of_an_endless_one(self):
-        """Converting endless data to a list raises NotImplementedError instead of filling the memory."""
-        with pytest.raises(NotImplementedError, match="never ends"):
-            list(RepeatedData(one_to(2), -1))
-
     def test_an_empty_pass(self):
         """An empty pass raises RuntimeError; tensorpack loops forever."""
         with pytest.raises(
@@ -83,18 +71,6 @@ class TestRepeatedData:
             flow = RepeatedData(MapData(one_to(3), lambda dp: dp if next(calls) == kept else None), 3)  # noqa: B023
             assert 1 == len(list(flow))
 
-    def test_no_data(self):
-        """A number of empty passes is an empty pass if no map function is the cause."""
-        assert [] == list(RepeatedData(one_to(0), 3))
-
-    def test_a_wrong_number(self):
-        """A number below -1 raises ValueError."""
-        with pytest.raises(
-            ValueError,
-            match="RepeatedData: num .-1 means without end. is too small .expected at least -1, got -2",
-        ):
-            RepeatedData(one_to(2), -2)
-
 
 class TestRepeatedDataPoint:
     def test_in_a_row(self):
@@ -102,11 +78,6 @@ class TestRepeatedDataPoint:
         flow = RepeatedDataPoint(one_to(2), 3)
         assert [1, 1, 1, 2, 2, 2] == list(flow)
         assert 6 == len(flow)
-
-    def test_a_wrong_number(self):
-        """A number below 1 raises ValueError."""
-        with pytest.raises(ValueError, match="num is too small .expected at least 1, got 0"):
-            RepeatedDataPoint(one_to(2), 0)
 
 
 class TestFixedSizeData:
@@ -154,19 +125,6 @@ class TestFixedSizeData:
         with pytest.raises(KeyError, match="the user's"):
             list(flow)
         assert [1, 2] == list(flow)
-
-    def test_two_iterators_at_once(self):
-        """A second iterator raises RuntimeError, because both would share the position."""
-        flow = FixedSizeData(one_to(5), 3)
-        first = iter(flow)
-        next(first)
-        with pytest.raises(RuntimeError, match="already being iterated"):
-            next(iter(flow))
-
-    def test_a_wrong_size(self):
-        """A size below 1 raises ValueError."""
-        with pytest.raises(ValueError, match="size is too small .expected at least 1, got 0"):
-            FixedSizeData(one_to(5), 0)
 
 
 def test_run_without_end():

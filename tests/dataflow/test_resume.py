@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 
 import numpy as np
@@ -39,7 +40,7 @@ from tensorpack_lite.dataflow import (
 )
 from tensorpack_lite.dataflow.exact import numbered_source
 from tensorpack_lite.dataflow.exact.holds_back import HoldsBack
-from tensorpack_lite.utils.utils import fix_rng_seed
+from tensorpack_lite.utils.utils import fix_rng_seed, get_rng
 
 
 @pytest.fixture(autouse=True)
@@ -192,6 +193,63 @@ class RandomDelay(HoldsBack, RNGDataFlow):
                 yield [self.count, *held.pop(self.rng.randint(len(held)))[1]]
 
 
+def through(method):
+    """Decorate a method."""
+
+    @functools.wraps(method)
+    def decorated(self):
+        return method(self)
+
+    return decorated
+
+
+class Decorated(DataFlow):
+    """The methods that keep the position are decorated."""
+
+    @through
+    def reset_state(self):
+        super().reset_state()
+        self.rng = get_rng(self)
+
+    @through
+    def __iter__(self):
+        for _ in range(6):
+            yield [self.rng.randint(1000)]
+
+
+class ReadsTwice:
+    """A class that is not a DataFlow has the iteration."""
+
+    def __iter__(self):
+        for datapoint in self.ds:
+            yield datapoint
+            yield [-datapoint[0]]
+
+
+class Mixed(ReadsTwice, ProxyDataFlow):
+    """Inherits its iteration from a class that is not a DataFlow."""
+
+
+class MixedAgain(Mixed):
+    """Inherits the same iteration through a DataFlow."""
+
+
+class Resets:
+    """A class that is not a DataFlow has the reset."""
+
+    def reset_state(self):
+        self.factor = 3
+        super().reset_state()
+
+
+class MixedReset(Resets, ProxyDataFlow):
+    """Inherits its reset from a class that is not a DataFlow."""
+
+    def __iter__(self):
+        for datapoint in self.ds:
+            yield [self.factor * datapoint[0]]
+
+
 class Differences(ProxyDataFlow):
     """A user's class that keeps the last datapoint and drops some."""
 
@@ -248,6 +306,10 @@ STAGES = {
     "custom": Custom,
     "custom below": lambda: RepeatedData(MapData(Custom(), lambda dp: [dp[0] + 1]), 2),
     "proxy": lambda: Differences(Drawing()),
+    "decorated methods": Decorated,
+    "mixin": lambda: Mixed(shuffled()),
+    "subclass of a mixed one": lambda: MixedAgain(shuffled()),
+    "mixed reset": lambda: Mixed(MixedReset(Mixed(shuffled()))),
     "two flows": lambda: Alternating(shuffled(), Drawing()),
     "map": lambda: MapData(shuffled(), lambda dp: dp if dp[0] % 3 else None),
     "batch": lambda: BatchData(shuffled(), 3, remainder=True),
@@ -376,7 +438,7 @@ def test_random_pipelines():
     assert check_random_pipelines(range(60)) < 20
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_many_random_pipelines():
     """As above, with many more pipelines."""
     assert check_random_pipelines(range(1000, 1300)) < 100

@@ -91,19 +91,14 @@ class TestMaps:
         """A cut is possible anywhere, over stages that continue and stages that are replayed."""
         check_cuts(lambda: stage(make(), 2, add_100, buffer_size=5, strict=strict), 30)
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("stage", MAPS)
-    def test_order(self, stage):
-        """Results have the order of their datapoints, whatever the speed of the workers."""
-        flow = stage(DataFromList([[k] for k in range(60)], shuffle=False), 4, add_100, buffer_size=20)
-        assert [f"[{k + 100}]" for k in range(60)] == events_of(flow, 60)
-
+    @pytest.mark.matrix
     @pytest.mark.slow
     @pytest.mark.parametrize("stage", MAPS)
     def test_dropped_datapoints(self, stage, snapshots_often):
         """Results of None count as given out, and are not mapped again."""
         check_cuts(lambda: stage(shuffled(), 3, drop_some, buffer_size=4), 25, [0, 1, 7, 8, 9, 20])
 
+    @pytest.mark.matrix
     @pytest.mark.slow
     @pytest.mark.parametrize("strict", [False, True])
     def test_other_number_of_workers_and_buffer(self, strict, snapshots_often):
@@ -119,6 +114,7 @@ class TestMaps:
             )
             assert events[cut:] == [event for event, _ in zip(passes(flow), range(30 - cut))]
 
+    @pytest.mark.matrix
     @pytest.mark.slow
     @pytest.mark.parametrize("function", [Draws(), draws_globally, augment])
     def test_random_numbers(self, function):
@@ -164,11 +160,6 @@ class TestMaps:
         datapoints = [{"a": np.arange(3)}, (1, np.arange(2)), [np.arange(4), "text"], [7]] * 5
         flow = MultiProcessMapData(DataFromList(datapoints, shuffle=False), 2, repr_of, buffer_size=6)
         assert [text([repr(one)]) for one in datapoints] == [text(json.loads(e)) for e in events_of(flow, 20)]
-
-    @pytest.mark.slow
-    def test_again_and_again(self, snapshots_often):
-        """A map may be cut and restored many times."""
-        check_chain(lambda: MultiProcessMapData(shuffled(), 2, Draws(), buffer_size=4), 30, [3, 1, 0 + 7, 2])
 
     @pytest.mark.parametrize("strict", [False, True])
     def test_a_pass_that_is_left(self, strict, snapshots_often):
@@ -254,15 +245,6 @@ class TestMaps:
         standstill.add(1, 10.0)
         assert 1 == len(lines)
         assert "Increase buffer_size (now 10)" in lines[0]
-
-    def test_not_recorded(self):
-        """Without `set_state`, the map has no ordered pool and no numbered source."""
-        flow = MultiThreadMapData(shuffled(), 2, add_100, buffer_size=4)
-        flow.reset_state()
-        next(iter(flow))
-        assert flow._stage_position is None
-        assert "_ThreadPool" == type(flow._pool).__name__
-        assert flow.repeated.ds is flow.ds
 
 
 def make_runner(kind, num, ds=Numbers):
@@ -356,15 +338,6 @@ class TestRunners:
         again.set_state(states[3])
         again.reset_state()
         next(iter(again))
-
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_not_recorded(self, kind):
-        """Without `set_state`, datapoints arrive in any order and no positions are sent."""
-        flow = make_runner(kind, 2)
-        flow.reset_state()
-        assert [int, int] == [type(value) for value in next(iter(flow))]
-        assert flow._stage_position is None
-        assert flow._in_turn is None
 
 
 def make_pipeline():

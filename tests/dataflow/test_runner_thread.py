@@ -8,10 +8,11 @@ import threading
 from collections import Counter
 
 import pytest
+from fakes.reading import ready, take
 
-from tensorpack_lite.dataflow.base import DataFlow, DataFlowTerminated, NotResetError
+from tensorpack_lite.dataflow.base import DataFlow, DataFlowTerminated
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
-from tensorpack_lite.dataflow.runner_thread import MultiThreadPrefetchData, MultiThreadRunner
+from tensorpack_lite.dataflow.runner_thread import MultiThreadRunner
 
 SECONDS = 5  # whatever takes longer than this hangs
 
@@ -40,17 +41,6 @@ def five():
     return DataFromList(list(range(5)), shuffle=False)
 
 
-def reset(flow):
-    """Reset a DataFlow and return it."""
-    flow.reset_state()
-    return flow
-
-
-def take(flow, count):
-    """Return the first datapoints of a pass."""
-    return list(itertools.islice(flow, count))
-
-
 def workers():
     """Return the running threads of MultiThreadRunner."""
     return [t for t in threading.enumerate() if t.name.startswith("MultiThreadRunner")]
@@ -69,24 +59,17 @@ def failing(error, after=2):
 class TestPasses:
     def test_all_passes_read_one_stream(self):
         """A pass has the length of the DataFlow, and continues where the last one stopped."""
-        flow = reset(MultiThreadRunner(five, 3, 1))
+        flow = ready(MultiThreadRunner(five, 3, 1))
         assert 5 == len(flow)
         assert list(range(5)) == list(flow)
         assert [0, 1, 2] == take(flow, 3)
         assert [3, 4, 0, 1, 2] == list(flow)
 
-    def test_without_a_length_there_is_no_end(self):
-        """Without a length, a pass never ends."""
-        flow = reset(MultiThreadRunner(lambda: DataFromGenerator(lambda: iter(range(3))), 3, 1))
-        assert [0, 1, 2] * 4 == take(flow, 12)
-        with pytest.raises(NotImplementedError):
-            len(flow)
-
     def test_each_thread_iterates_everything(self):
         """Each thread iterates its own DataFlow, and no datapoint is lost."""
         flows = [Counting() for _ in range(3)]
         remaining = iter(flows)
-        flow = reset(MultiThreadRunner(lambda: next(remaining), 2, 3))
+        flow = ready(MultiThreadRunner(lambda: next(remaining), 2, 3))
         seen = Counter(itertools.chain.from_iterable(list(flow) for _ in range(60)))
         assert {0, 1, 2, 3, 4} == set(seen)
         assert all(55 <= count <= 65 for count in seen.values())
@@ -95,7 +78,7 @@ class TestPasses:
     def test_how_far_it_runs_ahead(self):
         """`num_prefetch` datapoints wait in the queue, and each thread holds one more."""
         source = Counting()
-        flow = reset(MultiThreadRunner(lambda: source, 3, 1))
+        flow = ready(MultiThreadRunner(lambda: source, 3, 1))
         take(flow, 2)
         for _ in range(2 + 3 + 1):
             assert source.pulled.acquire(timeout=SECONDS)
@@ -113,36 +96,25 @@ class TestLife:
 
         flow = MultiThreadRunner(build, 2, 3)
         assert [0, 0, 0] == [ds.resets for ds in flows]
-        list(reset(flow))
+        list(ready(flow))
         assert [1, 1, 1] == [ds.resets for ds in flows]
 
     def test_threads_run_from_reset_to_the_last_reference(self):
         """Threads run from `reset_state` until the runner is deleted, also while the queue is full."""
         flow = MultiThreadRunner(five, 1, 3)
         assert [] == workers()
-        reset(flow)
+        ready(flow)
         take(flow, 1)
         assert 3 == len(workers())
         del flow
         assert [] == workers()
-
-    def test_a_second_reset(self):
-        """A second `reset_state` raises RuntimeError."""
-        flow = reset(MultiThreadRunner(five, 1, 1))
-        with pytest.raises(RuntimeError, match=r"reset_state\(\) was called twice"):
-            flow.reset_state()
-
-    def test_iterating_without_reset(self):
-        """Iterating before `reset_state` raises NotResetError."""
-        with pytest.raises(NotResetError, match=r"MultiThreadRunner: reset_state\(\) was not called"):
-            list(MultiThreadRunner(five, 1, 1))
 
 
 class TestErrors:
     def test_it_names_the_stage_and_the_thread(self):
         """An error names the stage and the thread, has the original as its cause, and ends all threads."""
         error = ValueError("bad record")
-        flow = reset(MultiThreadRunner(lambda: failing(error), 5, 2))
+        flow = ready(MultiThreadRunner(lambda: failing(error), 5, 2))
         where = rf"MultiThreadRunner: its DataFlow failed in worker \d of 2 \(pid {os.getpid()}\): bad record"
         with pytest.raises(ValueError, match=where) as caught:
             list(flow)
@@ -157,7 +129,7 @@ class TestErrors:
     def test_one_of_several_fails(self):
         """An error in one thread is raised although other threads yield datapoints."""
         flows = iter([five(), failing(OSError("no answer"), after=0), five()])
-        flow = reset(MultiThreadRunner(lambda: next(flows), 5, 3))
+        flow = ready(MultiThreadRunner(lambda: next(flows), 5, 3))
         with pytest.raises(OSError, match=r"worker 1 of 3 .*no answer"):
             for _ in range(1000):
                 list(flow)
@@ -165,50 +137,18 @@ class TestErrors:
     @pytest.mark.parametrize("error", [SystemExit(0), KeyboardInterrupt()])
     def test_exceptions_that_end_programs(self, error):
         """Exceptions that would end a program become a RuntimeError, instead of a hang."""
-        flow = reset(MultiThreadRunner(lambda: failing(error), 5, 1))
+        flow = ready(MultiThreadRunner(lambda: failing(error), 5, 1))
         with pytest.raises(RuntimeError, match=f"failed in worker 0 .*: {type(error).__name__}"):
             list(flow)
 
     def test_data_that_was_closed(self):
         """DataFlowTerminated passes unchanged."""
-        flow = reset(MultiThreadRunner(lambda: failing(DataFlowTerminated()), 5, 1))
+        flow = ready(MultiThreadRunner(lambda: failing(DataFlowTerminated()), 5, 1))
         with pytest.raises(DataFlowTerminated):
             list(flow)
 
     def test_an_empty_dataflow(self):
         """An empty DataFlow raises RuntimeError instead of waiting forever."""
-        flow = reset(MultiThreadRunner(lambda: DataFromList([]), 5, 1))
+        flow = ready(MultiThreadRunner(lambda: DataFromList([]), 5, 1))
         with pytest.raises(RuntimeError, match="DataFromList yielded no datapoint in a whole pass"):
             take(flow, 1)
-
-
-class TestArguments:
-    @pytest.mark.parametrize(
-        ("arguments", "error", "text"),
-        [
-            (
-                (five(), 1, 1),
-                TypeError,
-                "get_df has the wrong type .expected a function that builds a DataFlow, got DataFromList",
-            ),
-            ((lambda: [1], 1, 1), TypeError, "MultiThreadRunner: expected a DataFlow, got list"),
-            (
-                (five, 0, 1),
-                ValueError,
-                "MultiThreadRunner: num_prefetch is too small .expected at least 1, got 0",
-            ),
-            (
-                (five, 1, 0),
-                ValueError,
-                "MultiThreadRunner: num_thread is too small .expected at least 1, got 0",
-            ),
-        ],
-    )
-    def test_invalid_arguments(self, arguments, error, text):
-        """Invalid arguments raise an error in the constructor."""
-        with pytest.raises(error, match=text):
-            MultiThreadRunner(*arguments)
-
-    def test_the_old_name(self):
-        """Both names refer to one class."""
-        assert MultiThreadRunner is MultiThreadPrefetchData

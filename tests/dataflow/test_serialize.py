@@ -10,7 +10,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from fakes.reading import send_second_half
+from fakes.reading import ready, send_second_half
 
 from tensorpack_lite.dataflow import serialize
 from tensorpack_lite.dataflow.base import DataFlow
@@ -24,7 +24,6 @@ from tensorpack_lite.dataflow.serialize import (
     TFRecordSerializer,
 )
 from tensorpack_lite.utils.errors import DamagedFileError
-from tensorpack_lite.utils.serialize import MsgpackSerializer, PickleSerializer
 
 # [np.array([1.5, 2.5], float32), 3], pickled with protocol 4 on NumPy 1.18
 PICKLE_4 = (
@@ -84,12 +83,6 @@ class Custom:
 def read(flow) -> list:
     """Iterate a DataFlow and return its numbers."""
     return [int(dp[1]) for dp in flow]
-
-
-def ready(flow):
-    """Reset a DataFlow and return it."""
-    flow.reset_state()
-    return flow
 
 
 def save_as(name, flow, path) -> None:
@@ -310,13 +303,6 @@ class TestLMDB:
         flow = ready(LMDBSerializer.load(path, shuffle=False))
         assert [b"000000000", b"000000001"] == [key for key, _ in flow.ds]
 
-    def test_write_frequency_below_one(self, lmdb, tmp_path):
-        """A `write_frequency` below 1 raises ValueError."""
-        with pytest.raises(
-            ValueError, match="LMDBSerializer.save: write_frequency is too small .expected at least 1, got 0"
-        ):
-            LMDBSerializer.save(Numbers(), str(tmp_path / "d"), 0)
-
     def test_a_damaged_value(self, lmdb, tmp_path):
         """A value that cannot be unpickled raises DamagedFileError with the path and the key."""
         path = str(tmp_path / "data.lmdb")
@@ -513,22 +499,3 @@ class TestHDF5:
         flow = DataFromList([[np.zeros(2)], [np.zeros(3)]], shuffle=False)
         with pytest.raises(ValueError, match=r"'a' has several shapes: \[\(2,\), \(3,\)\]"):
             HDF5Serializer.save(flow, str(tmp_path / "d.h5"), ["a"])
-
-
-@pytest.mark.parametrize(("name", "package"), [("LMDBSerializer", "lmdb"), ("HDF5Serializer", "h5py")])
-def test_a_missing_package(name, package, tmp_path, monkeypatch):
-    """A missing package raises ImportError, which tells what to install, and no file is left."""
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(
-        ImportError, match=f'{name}: needs {package}, which .*pip install "tensorpack_lite.formats."'
-    ):
-        save_as(name, Numbers(), str(tmp_path / "d"))
-    assert [] == os.listdir(str(tmp_path))
-
-
-def test_the_golden_bytes():
-    """The golden bytes are valid input of today's serializers."""
-    for serializer, value in ((PickleSerializer, PICKLE_4), (MsgpackSerializer, MSGPACK)):
-        array, number = serializer.loads(value)
-        assert 3 == number
-        assert [1.5, 2.5] == array.tolist()

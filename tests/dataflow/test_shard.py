@@ -147,10 +147,3 @@ def test_share():
     for total, size in ((0, 1), (64, 0), (1, 2)):
         with pytest.raises(ValueError, match="ShardData.share"):
             ShardData.share(total, size)
-
-
-@pytest.mark.parametrize(("rank", "size"), [(2, 2), (-1, 2), (0, 0)])
-def test_numbers(rank, size):
-    """Numbers out of range are a ValueError."""
-    with pytest.raises(ValueError, match="ShardData"):
-        ShardData(DataFromList(POINTS), rank, size)

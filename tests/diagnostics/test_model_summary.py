@@ -73,54 +73,33 @@ def summary():
     return summary_of(Net())
 
 
-def test_parameters(summary):
-    """The parameters of each layer and their sum are those of the variables; the rest is Adam's, averages and counters."""
-    rows = {one.name: one.parameters for one in summary.layers}
-    expected = {"conv0": 3 * 3 * 3 * 4 + 4, "block/bn": 8, "fc0": 64 * 16 + 16, "fc1": 16 * 10 + 10}
-    assert expected == {name: num for name, num in rows.items() if num}
-    total = sum(expected.values())
-    assert total == summary.parameters
-    assert 4 * total == summary.parameter_bytes
+# layer -> parameters, shape, FLOPs (products and sums, one for each bias, activation and element of a pool), and what
+# training keeps: inputs of convolutions and products, outputs of activations and pools, each tensor once
+LAYERS = {
+    "conv0": (3 * 3 * 3 * 4 + 4, ["?", 8, 8, 4], 8 * 8 * 4 * (2 * 3 * 3 * 3 + 1 + 1), 4 * 8 * 8 * 4),
+    "pool0": (0, ["?", 4, 4, 4], 4 * 4 * 4 * 4, 4 * 4 * 4 * 4),
+    "block/bn": (8, ["?", 4, 4, 4], 4 * 4 * 4 * 4, 4 * 4 * 4 * 4),
+    "fc0": (64 * 16 + 16, ["?", 16], 16 * (2 * 64 + 1 + 1), 4 * 16),
+    "fc1": (16 * 10 + 10, ["?", 10], 10 * (2 * 16 + 1), None),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers(summary, name):
+    """The parameters, output, FLOPs and kept bytes of each layer are those of closed forms."""
+    (found,) = [one for one in summary.layers if one.name == name]
+    expected = LAYERS[name]
+    assert expected[:3] == (found.parameters, found.shape, found.flops)
+    assert expected[3] in (None, found.kept)
+
+
+def test_sums(summary):
+    """The rest beside the layers is Adam's, averages and counters; inference needs the convolution and its bias at once."""
+    total = sum(parameters for parameters, *_ in LAYERS.values())
+    assert (total, 4 * total) == (summary.parameters, summary.parameter_bytes)
     # two slots of Adam, two averages of batch normalization, two powers, and global_step
     assert 2 * 4 * total + 2 * 4 * 4 + 2 * 4 + 8 == summary.other_bytes
-
-
-def test_output_shapes(summary):
-    """Each layer has the shape of its output, and "?" for the batch."""
-    shapes = {one.name: one.shape for one in summary.layers if one.shape}
-    expected = {
-        "conv0": ["?", 8, 8, 4],
-        "pool0": ["?", 4, 4, 4],
-        "block/bn": ["?", 4, 4, 4],
-        "fc0": ["?", 16],
-        "fc1": ["?", 10],
-    }
-    assert expected == {name: shape for name, shape in shapes.items() if name in expected}
-
-
-@pytest.mark.slow
-def test_flops(summary):
-    """The numbers are those of the closed forms: products and sums, one for each bias, activation and element of a pool."""
-    flops = {one.name: one.flops for one in summary.layers}
-    assert 8 * 8 * 4 * (2 * 3 * 3 * 3 + 1 + 1) == flops["conv0"]
-    assert 4 * 4 * 4 * 4 == flops["pool0"]
-    assert 4 * 4 * 4 * 4 == flops["block/bn"]
-    assert 16 * (2 * 64 + 1 + 1) == flops["fc0"]
-    assert 10 * (2 * 16 + 1) == flops["fc1"]
-    assert sum(flops.values()) == summary.flops
-
-
-def test_kept_for_gradients(summary):
-    """Training keeps the inputs of convolutions and products, and the outputs of activations and pools; each tensor counts once."""
-    kept = {one.name: one.kept for one in summary.layers}
-    assert 4 * 8 * 8 * 4 == kept["conv0"]  # relu, which is also the input of the pool
-    assert 4 * 4 * 4 * 4 == kept["pool0"]  # also the input of batch normalization
-    assert 4 * 4 * 4 * 4 == kept["block/bn"]  # the input of fc0, with another shape
-    assert 4 * 16 == kept["fc0"]
-
-
-def test_memory_of_inference(summary):
-    """The largest sum of tensors that are needed at once is that of the convolution and its bias."""
+    assert sum(one.flops for one in summary.layers) == summary.flops
     assert 2 * 4 * 8 * 8 * 4 <= summary.inference_bytes <= 4 * 8 * 8 * (3 + 4 + 4)
 
 

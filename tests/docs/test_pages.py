@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from fakes.browser import PHONE, WIDE, headless_chromium, needs_chromium, set_width
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILT = ROOT / "docs" / "_build" / "html"  # where `tox -e docs` builds
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-CHROMEDRIVER = shutil.which("chromedriver")
-WIDE, PHONE = 1400, 390
 FIND_TOO_WIDE = """
     const width = window.innerWidth, page = document.documentElement;
     if (page.scrollWidth <= width) return "";
@@ -39,7 +36,7 @@ OPEN_MENU = """
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not (CHROMIUM and CHROMEDRIVER), reason="chromium or chromedriver is not installed"),
+    needs_chromium,
 ]
 
 
@@ -70,21 +67,8 @@ def pages(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    """A headless Chromium without network access."""
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"):
-        options.add_argument(argument)
-    service = webdriver.chrome.service.Service(CHROMEDRIVER)
-    driver = webdriver.Chrome(options=options, service=service)
-    yield driver
-    driver.quit()
-
-
-def set_width(browser, width: int) -> None:
-    """Show the page as on a screen of this width; a window cannot be as narrow as a phone."""
-    metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width == PHONE}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    """A headless Chromium."""
+    yield from headless_chromium(webdriver)
 
 
 @pytest.mark.parametrize("width", [WIDE, PHONE])

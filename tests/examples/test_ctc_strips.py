@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fakes.programs import read_stats
 
 pytest.importorskip("tensorflow")
 pytest.importorskip("cv2")
@@ -34,17 +34,6 @@ def one_pass(ds):
 
 class TestStrips:
     @pytest.mark.slow
-    def test_strips_are_digits_side_by_side(self, strips):
-        """A strip has 20 columns per label, 3 to 8 labels, and ink of each digit inside its 20 columns."""
-        test = one_pass(strips.get_strips()[1])
-        assert set(range(3, 9)) == {len(labels) for _, labels in test}
-        for frames, labels in test[:50]:
-            assert (np.float32, (20 * len(labels), 20)) == (frames.dtype, frames.shape)
-            ink = frames.reshape(len(labels), 20, 20).max(axis=(1, 2))
-            assert (ink > 0.5).all()
-            assert ink.max() <= 1
-
-    @pytest.mark.slow
     def test_writers_are_apart(self, strips, monkeypatch):
         """Training strips use the images before 1300, held-out strips those from 1437 on."""
         images = np.zeros([1797, 8, 8])
@@ -55,25 +44,6 @@ class TestStrips:
         train, test = strips.get_strips()
         assert {1.0} == {round(float(frames.max()), 3) for frames, _ in one_pass(train)}
         assert {0.5} == {round(float(frames.max()), 3) for frames, _ in one_pass(test)}
-
-    @pytest.mark.slow
-    def test_held_out_strips_are_constant(self, strips):
-        """Each pass yields the same held-out strips."""
-        test = strips.get_strips()[1]
-        test.reset_state()
-        for first, second in zip(list(test), list(test)):
-            np.testing.assert_array_equal(first[0], second[0])
-
-
-def test_padding(strips):
-    """Frames are padded with 0 and labels with -1, and the lengths are those of the frames."""
-    sequences = [[np.ones([2, 3], "float32"), np.ones([4, 3], "float32")], [np.int32([5]), np.int32([6, 7])]]
-    frames, length, label = strips.pad(sequences)
-    assert (2, 4, 3) == frames.shape
-    assert [6, 12] == frames.sum(axis=(1, 2)).tolist()
-    assert 0 == frames[0, 2:].max()
-    assert [2, 4] == length.tolist()
-    assert [[5, -1], [6, 7]] == label.tolist()
 
 
 @pytest.mark.slow
@@ -141,16 +111,7 @@ def test_two_steps(data, tmp_path, run_example):
         write_sequences(tmp_path)
         arguments += ["--data", ".", "--classes", "3"]
     run_example("ctc_strips.py", arguments, tmp_path)
-    stats = json.loads((tmp_path / "log" / "stats.json").read_text(encoding="utf-8"))[-1]
+    stats = read_stats(tmp_path / "log")[-1]
     assert 0 < stats["label_error_rate"] < 5
     assert (tmp_path / "log" / "strips.png").stat().st_size > 1000
     assert (tmp_path / "log" / "min-label_error_rate.index").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.gallery
-def test_three_of_hundred_labels_are_wrong(tmp_path, run_example):
-    """After the last epoch the label error rate of strips by other writers is at most 0.03."""
-    run_example("ctc_strips.py", ["--log-dir", "log"], tmp_path)
-    stats = json.loads((tmp_path / "log" / "stats.json").read_text(encoding="utf-8"))[-1]
-    assert stats["label_error_rate"] <= 0.03

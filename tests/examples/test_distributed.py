@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from fakes.processes import python_environment
 
 pytest.importorskip("tensorflow")
 
@@ -23,15 +24,10 @@ ENGINE = pytest.mark.parametrize("engine", ["collective", pytest.param("horovod"
 
 def launch(size, name, arguments, directory):
     """Run an example with several ranks in a directory; return their output."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(Path(tensorpack_lite.__file__).parents[1]),
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-    }
     done = subprocess.run(
         [sys.executable, "-m", "tensorpack_lite.launch", "-n", str(size), str(EXAMPLES / name), *arguments],
         cwd=str(directory),
-        env=environment,
+        env=python_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         timeout=300,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
+from fakes.programs import read_stats
 
 pytest.importorskip("tensorflow")
 
@@ -74,48 +73,36 @@ class Watch(Callback):
 
 class TestGANTrainer:
     def test_both_networks_are_updated_in_each_step(self, gan, players):
-        """w += 0.01 v x and v -= 0.1 (x - w): both updates use the old values, and separate optimizers."""
+        """w += 0.01 v x and v -= 0.1 (x - w): both updates use the old values, in one step with one batch."""
+        trainer = gan.GANTrainer(numbers(3, 5), players)
         w, v = 1.0, 2.0
-        for x, values in zip([3, 5], train(gan.GANTrainer(numbers(3, 5), players), 2)):
+        for x, values in zip([3, 5], train(trainer, 2)):
             w, v = w + 0.01 * v * x, v - 0.1 * (x - w)
             np.testing.assert_allclose((w, v), values, rtol=1e-6)
+        assert 2 == trainer.loop.global_step
 
-    def test_a_step_counts_once(self, gan, players):
-        """A step runs the hooked session once and uses one batch."""
-        trainer = gan.GANTrainer(numbers(3), players)
-        train(trainer, 4)
-        assert 4 == trainer.loop.global_step
-
-    def test_variables_are_selected_by_scope(self, gan, players):
-        """`get_gan_var_list` returns the variables of the discriminator, then those of the generator."""
-        gan.GANTrainer(numbers(3), players)
-        d_vars, g_vars = players.get_gan_var_list()
-        assert ["discrim/v"] == [v.op.name for v in d_vars]
-        assert ["gen/w"] == [v.op.name for v in g_vars]
-
-    def test_variable_outside_of_both_scopes(self, gan, players):
-        """A variable outside of both scopes raises ValueError, because it would not be trained."""
-        tf.get_variable("lost", initializer=0.0)
-        with pytest.raises(ValueError, match=r"not in the scopes \['discrim', 'gen'\]: lost"):
-            gan.GANTrainer(numbers(3), players)
-
-    def test_scope_without_variables(self, gan, players):
-        """A scope without variables raises ValueError."""
-        players.g_scope, players.d_scope = "generator", "discrim"
-        players.build_graph = lambda x: (tf.reduce_mean(x), tf.reduce_mean(x))
-        with pytest.raises(ValueError, match="no trainable variable in the scope 'discrim'"):
-            gan.GANTrainer(numbers(3), players)
-
-    def test_loss_without_a_variable(self, gan, players):
-        """A loss that does not depend on a variable raises ValueError, which names both."""
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"lost": True}, r"not in the scopes \['discrim', 'gen'\]: lost"),
+            (
+                {"g_scope": "generator", "build_graph": lambda x: (tf.reduce_mean(x), tf.reduce_mean(x))},
+                "no trainable variable in the scope 'discrim'",
+            ),
+            ({"forgets": True}, "alone does not depend on gen/w"),
+        ],
+        ids=["outside of both scopes", "no variables", "a loss without a variable"],
+    )
+    def test_variables_that_are_not_trained(self, gan, players, change, message):
+        """A variable in neither scope, a scope without variables, or a loss that does not depend on them, is an error."""
         build = players.build_graph
-
-        def forget(x):
-            d_loss, _ = build(x)
-            return d_loss, tf.reduce_mean(x, name="alone")
-
-        players.build_graph = forget
-        with pytest.raises(ValueError, match="alone does not depend on gen/w"):
+        if change.pop("lost", False):
+            tf.get_variable("lost", initializer=0.0)
+        if change.pop("forgets", False):
+            change["build_graph"] = lambda x: (build(x)[0], tf.reduce_mean(x, name="alone"))
+        for name, value in change.items():
+            setattr(players, name, value)
+        with pytest.raises(ValueError, match=message):
             gan.GANTrainer(numbers(3), players)
 
 
@@ -161,24 +148,8 @@ class TestMultiGPUGANTrainer:
             expected = train(gan.GANTrainer(numbers(4), type(players)()), 3)
         np.testing.assert_allclose(expected, values, rtol=1e-6)
 
-    def test_one_tower(self, gan, players):
-        """With one tower, the result equals that of GANTrainer."""
-        values = train(gan.MultiGPUGANTrainer(1, numbers(4), players), 3)
-        with tf.Graph().as_default():
-            expected = train(gan.GANTrainer(numbers(4), type(players)()), 3)
-        assert expected == values
-
 
 class TestNetworks:
-    def test_batches_of_digits(self, load_example):
-        """Batches are infinite, with images [N, 28, 28] in [0, 1] and int32 labels."""
-        data = load_example("gan/gan_digits.py").get_data("digits", batch=16)
-        data.reset_state()
-        image, label = next(iter(data))
-        assert ((16, 28, 28), np.float32) == (image.shape, image.dtype)
-        assert 0 <= image.min() < image.max() <= 1
-        assert ((16,), np.int32) == (label.shape, label.dtype)
-
     def test_sheets_have_a_row_for_each_code(self, load_example):
         """In a row of InfoGAN's sheet only the first continuous code changes."""
         feeds = load_example("gan/infogan.py").sheet_feeds()
@@ -212,6 +183,15 @@ class TestNetworks:
         assert (2, 28, 28, 11) == made.shape
         np.testing.assert_array_equal([4, 8], made[:, 5, 6].argmax(axis=1))
 
+    def test_batches_of_digits(self, load_example):
+        """Batches are infinite, with images [N, 28, 28] in [0, 1] and int32 labels."""
+        data = load_example("gan/gan_digits.py").get_data("digits", batch=16)
+        data.reset_state()
+        image, label = next(iter(data))
+        assert ((16, 28, 28), np.float32) == (image.shape, image.dtype)
+        assert 0 <= image.min() < image.max() <= 1
+        assert ((16,), np.int32) == (label.shape, label.dtype)
+
 
 def read_sheet(path, columns):
     """Return the samples of a sheet, [N, 28, 28]; images are separated by one pixel."""
@@ -237,7 +217,7 @@ def test_example_writes_sheets(name, tmp_path, run_example):
     if name == "dcgan":
         arguments += ["--gpus", "2"]
     run_example(f"gan/{name}.py", arguments, tmp_path)
-    stats = json.loads((tmp_path / "log" / "stats.json").read_text(encoding="utf-8"))[-1]
+    stats = read_stats(tmp_path / "log")[-1]
     losses = [stats[key] for key in stats if key in ("d_loss", "g_loss", "distance", "slope", "code_loss")]
     assert losses
     assert np.isfinite(losses).all()
@@ -260,7 +240,7 @@ def test_wgan_learns(tmp_path, run_example):
     Samples are smooth like digits, unlike noise; their mean resembles the mean digit, and they differ from each other.
     """
     run_example("gan/wgan.py", ["--max-epoch", "8", "--log-dir", "log"], tmp_path)
-    stats = json.loads((tmp_path / "log" / "stats.json").read_text(encoding="utf-8"))
+    stats = read_stats(tmp_path / "log")
     distances = [line["distance"] for line in stats]
     assert np.isfinite(distances).all()
     assert distances[-1] <= max(distances) / 2

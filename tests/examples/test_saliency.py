@@ -51,15 +51,6 @@ class TestMethods:
         difference = (images**2 - example.background(images) ** 2) * np.array([1, 3, 3]).reshape(-1, 1, 1, 1)
         np.testing.assert_allclose(difference, maps, rtol=1e-3, atol=1e-5)
 
-    @pytest.mark.parametrize("channels", [(), (1,), (3,)])
-    def test_background(self, example, channels):
-        """The background has the color of most pixels; images may have no channel axis."""
-        images = np.full((2, 5, 5, *channels), 7, "float32")
-        images[:, 2] = 0
-        base = example.background(images)
-        assert (7 == base).all()
-        assert images.shape == base.shape
-
     def test_maps_of_all_methods(self, example, images):
         """Each method returns one number per pixel. The gradient is summed over channels; CAM is enlarged."""
         maps = example.explain(quadratic, images, CLASSES)
@@ -68,11 +59,6 @@ class TestMethods:
         np.testing.assert_allclose(2 * images[0].sum(axis=2), maps["gradient"][0], rtol=1e-5)
         assert maps["integrated gradients"].min() == 0
         assert images.min() <= maps["CAM"].min() < maps["CAM"].max() <= images.max()
-
-    def test_gray_images_without_channels(self, example, images):
-        """Images [N, H, W], as those of mnist_convnet.py, have maps of the same shape."""
-        maps = example.explain(lambda x, classes: [None, 2 * x, x[:, ::2, ::2]], images[..., 0], CLASSES)
-        assert {(3, SIZE, SIZE)} == {m.shape for m in maps.values()}
 
     def test_salient_pixels_are_replaced_first(self, example):
         """If the first row decides, its pixels are enough: an eighth of all. In reverse order, all others come before."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import subprocess
 import sys
 
 import pytest
+from fakes.programs import read_stats
 
 pytest.importorskip("tensorflow")
 pytest.importorskip("sklearn")
@@ -54,7 +54,7 @@ def test_pruning(load_example, quiet_again, tmp_path, last, epochs):
     args = argparse.Namespace(log_dir=str(tmp_path), seed=0, steps_per_epoch=2, max_epoch=3)
     error, is_pruned = example.run_trial(trial, args)
     assert (last <= 3) == is_pruned
-    rows = json.loads((tmp_path / "trial007" / "stats.json").read_text(encoding="utf-8"))
+    rows = read_stats(tmp_path / "trial007")
     assert list(range(1, epochs + 1)) == [step for step, _ in trial.reported]
     assert [value for _, value in trial.reported] == [row["validation_error"] for row in rows]
     assert error == rows[-1]["validation_error"]

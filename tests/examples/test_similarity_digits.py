@@ -20,6 +20,8 @@ LOSSES = ["center", "contrastive", "soft_triplet", "triplet"]
 TWO_STEPS = ["--steps-per-epoch", "2", "--max-epoch", "1", "--log-dir", "log"]
 LABEL = np.array([0, 1, 0, 2, 1, 2, 2], "int32")
 X = np.random.RandomState(0).randn(7, 3).astype("float32") / 2
+DISTANCES = np.sqrt(((X[:, None] - X[None]) ** 2).sum(axis=2))
+SAME = LABEL[:, None] == LABEL[None]
 
 
 @pytest.fixture
@@ -43,28 +45,6 @@ def triplets():
 
 
 class TestLosses:
-    def test_contrastive(self, example):
-        """Pairs of the same class cost their squared distance, other pairs max(0, 1 - distance)**2."""
-        distances = np.sqrt(((X[:, None] - X[None]) ** 2).sum(axis=2))
-        same = LABEL[:, None] == LABEL[None]
-        push = np.maximum(1 - distances, 0) ** 2
-        assert push[~same].max() > 0
-        expected = np.where(same, distances**2, push).mean()
-        value = compute(example.metric_loss(tf.constant(X), tf.constant(LABEL), "contrastive"))
-        np.testing.assert_allclose(expected, value, rtol=1e-4)
-
-    def test_triplet(self, example):
-        """A triplet costs max(0, d(a, p) - d(a, n) + 1)."""
-        expected = np.mean([max(difference + 1, 0) for difference in triplets()])
-        value = compute(example.metric_loss(tf.constant(X), tf.constant(LABEL), "triplet"))
-        np.testing.assert_allclose(expected, value, rtol=1e-4)
-
-    def test_soft_triplet(self, example):
-        """A triplet costs log(1 + exp(d(a, p) - d(a, n)))."""
-        expected = np.mean([np.log1p(np.exp(difference)) for difference in triplets()])
-        value = compute(example.metric_loss(tf.constant(X), tf.constant(LABEL), "soft_triplet"))
-        np.testing.assert_allclose(expected, value, rtol=1e-4)
-
     @pytest.mark.slow
     def test_gradients_are_finite(self, example):
         """The gradient is finite also for images with the same embedding."""
@@ -93,6 +73,19 @@ class TestLosses:
             members = X[LABEL == c]
             change = (centers[c] - members).sum(axis=0) / (1 + len(members))
             np.testing.assert_allclose(centers[c] - 0.5 * change, moved[c], rtol=1e-4, atol=1e-6)
+
+    @pytest.mark.parametrize(
+        ("kind", "expected"),
+        [
+            ("contrastive", lambda: np.where(SAME, DISTANCES**2, np.maximum(1 - DISTANCES, 0) ** 2).mean()),
+            ("triplet", lambda: np.mean([max(difference + 1, 0) for difference in triplets()])),
+            ("soft_triplet", lambda: np.mean([np.log1p(np.exp(difference)) for difference in triplets()])),
+        ],
+    )
+    def test_metric_loss(self, example, kind, expected):
+        """Pairs cost d**2 or max(0, 1 - d)**2; triplets max(0, d(a, p) - d(a, n) + 1) or the log of 1 + exp of the difference."""
+        value = compute(example.metric_loss(tf.constant(X), tf.constant(LABEL), kind))
+        np.testing.assert_allclose(expected(), value, rtol=1e-4)
 
 
 class TestData:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
+from fakes.programs import read_stats
 
 pytest.importorskip("tensorflow")
 pytest.importorskip("cv2")
 
 import cv2
 
-from tensorpack_lite import TowerContext
 from tensorpack_lite.compat import tfv1 as tf
 
 TWO_STEPS = ["--steps-per-epoch", "2", "--max-epoch", "1", "--log-dir", "log"]
@@ -29,19 +27,6 @@ def sample(example, image, theta, size):
 
 
 class TestSample:
-    def test_identity(self, example):
-        """The identity map returns the image."""
-        image = np.random.RandomState(0).rand(2, 7, 7).astype("float32")
-        values = sample(example, image, [[[1, 0, 0], [0, 1, 0]]] * 2, 7)
-        np.testing.assert_allclose(image, values, atol=1e-5)
-
-    def test_corners(self, example):
-        """x is the column and y the row; the points -1 and 1 are the centers of the outer pixels."""
-        image = np.arange(12, dtype="float32").reshape(1, 3, 4)
-        np.testing.assert_allclose([[[0, 3], [8, 11]]], sample(example, image, [[[1, 0, 0], [0, 1, 0]]], 2))
-        np.testing.assert_allclose([[[3, 0], [11, 8]]], sample(example, image, [[[-1, 0, 0], [0, 1, 0]]], 2))
-        np.testing.assert_allclose([[[0, 8], [3, 11]]], sample(example, image, [[[0, 1, 0], [1, 0, 0]]], 2))
-
     def test_equals_opencv_inside_and_black_outside(self, example):
         """Any affine map gives the values of cv2.remap with bilinear interpolation."""
         rng = np.random.RandomState(1)
@@ -78,24 +63,6 @@ class TestSample:
         np.testing.assert_allclose([4, 0], gradient[0, :, 2], atol=1e-4)
 
 
-def test_finder_starts_with_the_identity(example):
-    """Before training, the maps are the identity, so that the glimpses are the squares."""
-    image = np.random.RandomState(0).rand(3, 24, 24).astype("float32")
-    with TowerContext("", is_training=True):
-        theta = example.find_digit(tf.constant(image))
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        np.testing.assert_array_equal([[[1, 0, 0], [0, 1, 0]]] * 3, session.run(theta))
-
-
-def test_pairs_of_digits(example):
-    """Each of the 100 pairs has one sum; ten pairs have the sum 9, and one has the sum 18."""
-    assert (100, 19) == example.SUMS.shape
-    np.testing.assert_array_equal(np.ones(100), example.SUMS.sum(axis=1))
-    np.testing.assert_array_equal(10 - np.abs(np.arange(19) - 9), example.SUMS.sum(axis=0))
-    assert 1 == example.SUMS[10 * 3 + 8, 11]
-
-
 def test_sums(example):
     """A datapoint has an image of each digit, and their sum."""
     flow = example.FixedSizeData(example.Sums("test"), 200)
@@ -116,7 +83,7 @@ def test_sums(example):
 def test_two_steps(tmp_path, run_example, arguments):
     """The example validates on 1,000 images and draws glimpses."""
     run_example("spatial_transformer.py", [*arguments, *TWO_STEPS], tmp_path)
-    stats = json.loads((tmp_path / "log" / "stats.json").read_text(encoding="utf-8"))[-1]
+    stats = read_stats(tmp_path / "log")[-1]
     assert 0.5 < stats["val_error"] <= 1
     assert (tmp_path / "log" / "glimpses.png").exists()
 
@@ -128,6 +95,6 @@ def test_transformers_halve_the_error(tmp_path, run_example):
     errors = []
     for arguments in (["--log-dir", "log"], ["--plain", "--log-dir", "plain"]):
         run_example("spatial_transformer.py", arguments, tmp_path)
-        stats = json.loads((tmp_path / arguments[-1] / "stats.json").read_text(encoding="utf-8"))
+        stats = read_stats(tmp_path / arguments[-1])
         errors.append(stats[-1]["val_error"])
     assert errors[0] <= errors[1] / 2

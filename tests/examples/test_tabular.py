@@ -43,13 +43,6 @@ class TestColumns:
         assert ["7", "8", "7"] == columns["code"].tolist()
         np.testing.assert_array_equal([10, 20, 60], columns["price"])
 
-    def test_embedded_data(self, tables):
-        """The embedded data sets have a column named target: numbers of diabetes, two classes of breast cancer."""
-        diabetes, cancer = tables.read_columns("diabetes"), tables.read_columns("breast_cancer")
-        assert (11, 31) == (len(diabetes), len(cancer))
-        assert (442, 152.13) == (len(diabetes["target"]), round(diabetes["target"].mean(), 2))
-        assert {"benign", "malignant"} == set(cancer["target"])
-
     @pytest.mark.parametrize(
         ("name", "target", "classes"),
         [("price", [10, 20, 60], []), ("city", [1, 0, 1], ["Basel", "Bern"]), ("code", [0, 1, 0], [7, 8])],

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import resource
 import subprocess
 import sys
@@ -12,15 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fakes.processes import python_environment
+from fakes.programs import read_stats
 
 pytest.importorskip("tensorflow")
 pytest.importorskip("matplotlib")
 
-import tensorpack_lite
-from tensorpack_lite import OfflinePredictor, PredictConfig, SmartInit, TowerContext
+from tensorpack_lite import OfflinePredictor, PredictConfig, SmartInit
 from tensorpack_lite import tfv1 as tf
-from tensorpack_lite.compat import TF_VERSION
-from tensorpack_lite.utils.gpu import get_num_gpu
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -78,76 +75,6 @@ class TestAttention:
         np.testing.assert_allclose(logits[0, :6], logits[1, :6], rtol=1e-5, atol=1e-6)
         assert (np.abs(logits[0, 6:] - logits[1, 6:]).max(axis=1) > 1e-4).all()
 
-    def test_attention_is_that_of_the_paper(self, example):
-        """The layer computes softmax(q k / sqrt(d) + bias) v in each head, like this NumPy loop."""
-        rng = np.random.RandomState(1)
-        x = rng.randn(2 * 5, example.UNITS).astype("float32")
-        bias = np.where(np.tri(5, dtype=bool), np.arange(5) - np.arange(5)[:, None], -np.inf)
-        slopes = np.array([2.0 ** (-8 * (h + 1) / example.HEADS) for h in range(example.HEADS)])
-        bias = (slopes[:, None, None] * bias).astype("float32")
-        with tf.Graph().as_default(), tf.Session() as session:
-            cache = tf.zeros([2, 2, example.HEADS, 0, example.SIZE])
-            attended, _ = example.attend(tf.constant(x), cache, tf.constant(np.maximum(bias, -1e9)))
-            session.run(tf.global_variables_initializer())
-            got, (kernel,) = session.run(
-                [attended, tf.get_collection(tf.GraphKeys.GLOBAL_VARIABLES, "qkv/W")]
-            )
-        qkv = (x @ kernel).reshape(2, 5, 3, example.HEADS, example.SIZE)
-        for n in range(2):
-            for h in range(example.HEADS):
-                q, k, v = (qkv[n, :, part, h] for part in range(3))
-                weights = np.exp(q @ k.T / np.sqrt(example.SIZE) + bias[h])
-                expected = weights / weights.sum(axis=1, keepdims=True) @ v
-                part = got.reshape(2, 5, example.HEADS, example.SIZE)[n, :, h]
-                np.testing.assert_allclose(expected, part, rtol=1e-3, atol=1e-4)
-
-
-class TestMixedPrecision:
-    @pytest.mark.slow
-    @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-    def test_weights_are_float32(self, example, dtype):
-        """
-        With a 16-bit dtype all variables are float32, all products of matrices have that dtype, and the cost is float32. Layers
-        compute in float32 where TensorFlow's kernels add up in 16 bits: float16 without a GPU, bfloat16 in TensorFlow 1.15.
-        """
-        model = example.Model(11, dtype=dtype)
-        text = tf.zeros([1, 4], tf.int32)
-        with TowerContext("", is_training=True):
-            cost = model.build_graph(text, text)
-        assert {tf.float32} == {variable.dtype.base_dtype for variable in tf.trainable_variables()}
-        products = [op for op in tf.get_default_graph().get_operations() if "MatMul" in op.type]
-        assert 4 * (4 + 2) + 1 == len(products)
-        exact = get_num_gpu() or (dtype == "bfloat16" and TF_VERSION >= (2, 0))
-        expected = {tf.as_dtype(dtype)} if exact else {tf.as_dtype(dtype), tf.float32}
-        assert expected == {op.outputs[0].dtype for op in products}
-        assert tf.float32 == cost.dtype
-
-    def test_loss_scaling(self, example):
-        """Only float16 has a loss scale."""
-        for dtype, expected in (("float32", False), ("bfloat16", False), ("float16", True)):
-            with tf.Graph().as_default():
-                opt = example.Model(11, dtype=dtype).optimizer()
-                assert expected == isinstance(opt._opt, example.DynamicLossScaleOptimizer)
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-    def test_updates_reduce_the_cost(self, example, dtype):
-        """Ten updates on one batch reduce the cost. TensorFlow 1.15 has too few operations for bfloat16 on CPUs."""
-        if dtype == "bfloat16" and TF_VERSION < (2, 0):
-            pytest.skip("needs TensorFlow 2")
-        model = example.Model(11, dtype=dtype)
-        text = tf.constant(np.random.RandomState(0).randint(11, size=[2, 6]), tf.int32)
-        with TowerContext("", is_training=True):
-            cost = model.build_graph(text, (text + 1) % 11)
-        opt = model.optimizer()
-        update = opt.apply_gradients(opt.compute_gradients(cost))
-        with tf.Session() as session:
-            session.run(tf.global_variables_initializer())
-            before = session.run(cost)
-            for _ in range(10):
-                session.run(update)
-            assert session.run(cost) < before
-
 
 def test_held_out_text(example, tmp_path):
     """The last tenth of a file is held out: validation batches are pieces of it, and labels are the next characters."""
@@ -170,7 +97,7 @@ def test_two_steps_and_a_sample(tmp_path, run_example):
     arguments = ["--text", "text.txt", "--log-dir", "log"]
     steps = ["--steps-per-epoch", "2", "--max-epoch", "1"]
     run_example("transformer_lm.py", [*arguments, *steps], tmp_path)
-    stats = json.loads((tmp_path / "log" / "stats.json").read_text(encoding="utf-8"))[-1]
+    stats = read_stats(tmp_path / "log")[-1]
     assert 0 < stats["validation_bits_per_character"] < 6
     assert (tmp_path / "log" / "curve.png").stat().st_size > 1000
     (tmp_path / "output.txt").unlink()
@@ -184,9 +111,7 @@ def cpu_seconds(directory, name, *arguments) -> float:
     subprocess.run(
         [sys.executable, path, *arguments],
         cwd=str(directory),
-        env=dict(
-            os.environ, PYTHONPATH=str(Path(tensorpack_lite.__file__).parents[1]), TF_CPP_MIN_LOG_LEVEL="3"
-        ),
+        env=python_environment(),
         stdin=subprocess.DEVNULL,
         check=True,
     )
@@ -206,7 +131,7 @@ def test_fewer_bits_than_an_lstm_in_the_same_time(example, load_example, tmp_pat
     text, _, held_out = example.get_data()
     (tmp_path / "train.txt").write_text("".join(text.characters[k] for k in text.numbers), encoding="utf-8")
     limit = cpu_seconds(tmp_path, "transformer_lm.py", "--log-dir", "gpt")
-    stats = json.loads((tmp_path / "gpt" / "stats.json").read_text(encoding="utf-8"))
+    stats = read_stats(tmp_path / "gpt")
     of_transformer = stats[-1]["validation_bits_per_character"]
 
     def train_lstm(epochs):

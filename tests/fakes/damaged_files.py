@@ -81,7 +81,7 @@ def write_npy(directory):
 
 
 def read_npy(path):
-    from tensorpack_lite.tfutils.npy_dict import load_npy_dict
+    from tensorpack_lite.tfutils.variable_files import load_npy_dict
 
     load_npy_dict(path)
 

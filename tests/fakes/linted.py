@@ -29,11 +29,12 @@ class Classifier(ModelDesc):
     Args:
         get_cost: a function of the images and the labels that returns the cost.
         reads_rate: whether the optimizer reads the variable `learning_rate`, and not only its initial value.
+        wrap: a function of the optimizer that returns another one.
     """
 
-    def __init__(self, get_cost, reads_rate: bool = True) -> None:
+    def __init__(self, get_cost, reads_rate: bool = True, wrap=lambda optimizer: optimizer) -> None:
         super().__init__()
-        self.get_cost, self.reads_rate = get_cost, reads_rate
+        self.get_cost, self.reads_rate, self.wrap = get_cost, reads_rate, wrap
 
     def inputs(self):
         return [TensorSpec([None, 8, 8, 3], tf.float32, "image"), TensorSpec([None], tf.int32, "label")]
@@ -43,7 +44,7 @@ class Classifier(ModelDesc):
 
     def optimizer(self):
         rate = tf.get_variable("learning_rate", initializer=0.1, trainable=False)
-        return tf.train.GradientDescentOptimizer(rate if self.reads_rate else 0.1)
+        return self.wrap(tf.train.GradientDescentOptimizer(rate if self.reads_rate else 0.1))
 
 
 def images(count: int = 40, label=lambda index: index % 10, scale: float = 1.0, shuffle: bool = True):
@@ -57,12 +58,10 @@ def validation(names=("cost",), **kwargs):
     return InferenceRunner(images(), ScalarStats(list(names)), **kwargs)
 
 
-def lint(get_cost, callbacks=(), init=None, trainer=None, ignore=(), **kwargs):
-    """Build a training of a Classifier, up to the session. Return the remarks of the rules about its graph."""
-    model, trainer = Classifier(get_cost, **kwargs), trainer or SimpleTrainer()
-    trainer.setup_graph(
-        model.get_input_signature(), FeedInput(images()), model.build_graph, model.get_optimizer
-    )
+def lint(get_cost, callbacks=(), init=None, trainer=None, ignore=(), model=None, make=FeedInput, **kwargs):
+    """Build a training of a Classifier or another model, up to the session. Return the remarks of the rules about its graph."""
+    model, trainer = model or Classifier(get_cost, **kwargs), trainer or SimpleTrainer()
+    trainer.setup_graph(model.get_input_signature(), make(images()), model.build_graph, model.get_optimizer)
     trainer.setup_callbacks([*callbacks], [])
     return lint_training(trainer, SmartInit(init), "warn", ignore)
 

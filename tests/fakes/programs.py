@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from .processes import python_environment
 
-__all__ = ["ProgramRunner", "program_runner"]
+__all__ = ["ProgramRunner", "program_runner", "read_stats"]
 
 
 class ProgramRunner:
@@ -57,3 +58,8 @@ def program_runner(*, has_seed: bool = False):
     with process:
         yield ProgramRunner(process)
         process.stdin.close()
+
+
+def read_stats(directory: Path) -> list:
+    """Return the rows of a directory's stats.json."""
+    return json.loads((directory / "stats.json").read_text(encoding="utf-8"))

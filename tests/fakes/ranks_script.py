@@ -20,10 +20,13 @@ from fakes.models import Mean, threes
 from fakes.rank_script import ENGINES, Net, batches
 
 from tensorpack_lite import (
+    AUC,
+    Accuracy,
     AutoResumeTrainConfig,
     Callback,
     CallbackFactory,
     ClassificationError,
+    ConfusionMatrix,
     DataFromGenerator,
     DataFromList,
     EarlyStopping,
@@ -38,6 +41,7 @@ from tensorpack_lite import (
     ObjAttrParam,
     PeriodicTrigger,
     QueueInput,
+    RegressionErrors,
     RepeatedData,
     ScalarStats,
     StatMonitorParamSetter,
@@ -274,12 +278,18 @@ def sums(engine, directory, mode):
     train(trainer, model, FeedInput(data), callbacks, steps_per_epoch=4, max_epoch=2)
 
 
+MEASURES = ["cost", "wrong", "accuracy", "f1", "auc", "r2"]
+
+
 class Judged(Net):
-    """The network, with a tensor that is 1 for each wrongly predicted sample."""
+    """The network, with a tensor that is 1 for each wrongly predicted sample, scores of three classes, and two numbers."""
 
     def build_graph(self, x, y):
         cost = super().build_graph(x, y)
         tf.identity(tf.cast(tf.not_equal(y, 0), tf.float32), name="wrong")
+        tf.identity(x[:, :3], name="scores")
+        tf.identity(x[:, 3], name="predicted")
+        tf.identity(x[:, 4], name="true")
         return cost
 
 
@@ -309,6 +319,8 @@ def validation(count, seed):
 def runner(kind, prefix, flow, *more):
     """Return a runner whose results have a prefix."""
     stats = [ScalarStats("cost", prefix=prefix), ClassificationError("wrong", f"{prefix}_wrong")]
+    stats += [measure("scores", "y", prefix=prefix) for measure in (Accuracy, ConfusionMatrix, AUC)]
+    stats += [RegressionErrors("predicted", "true", prefix=prefix)]
     return kind(flow, [*stats, *more], tower_name=prefix)
 
 
@@ -320,7 +332,7 @@ def sharded(directory, count, fault=""):
     seed = trainer.rank if fault == "other data" else 0
 
     def keep(callback):
-        names = ["all_cost", "all_wrong", "one_cost", "one_wrong"]
+        names = [f"{which}_{name}" for which in ("all", "one") for name in MEASURES]
         found = {name: trainer.monitors.get_history(name) for name in names}
         more = {"rate": getattr(trainer, "rate", None), "seen": getattr(first, "seen", None)}
         write(

@@ -2,7 +2,32 @@
 
 from __future__ import annotations
 
-__all__ = ["broken_once", "send_second_half"]
+import itertools
+
+from tensorpack_lite.dataflow.raw import DataFromList
+
+__all__ = ["broken_once", "flow_of", "ready", "same", "send_second_half", "take"]
+
+
+def flow_of(datapoints):
+    """Return a DataFlow that yields datapoints in order."""
+    return DataFromList(datapoints, shuffle=False)
+
+
+def ready(flow):
+    """Reset a DataFlow and return it."""
+    flow.reset_state()
+    return flow
+
+
+def take(flow, count):
+    """Return the first datapoints of a pass."""
+    return list(itertools.islice(flow, count))
+
+
+def same(datapoint):
+    """Return the datapoint unchanged."""
+    return datapoint
 
 
 def broken_once():

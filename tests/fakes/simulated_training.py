@@ -10,13 +10,13 @@ from tensorpack_lite.dataflow.base import DataFlow
 from tensorpack_lite.dataflow.meter import Meter
 from tensorpack_lite.dataflow.records import COUNT, CPU, NUM_TIMED, WALL
 from tensorpack_lite.diagnostics.speed import speed, speed_window
+from tensorpack_lite.diagnostics.speed.cores import CpuTimes
 from tensorpack_lite.diagnostics.speed.speed import Speed
 from tensorpack_lite.input_source import waiting
 from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.input_source.staging import StagingInput
 from tensorpack_lite.loop.session import HookedSession
 from tensorpack_lite.ranks.alone import Alone
-from tensorpack_lite.utils.cores import CpuTimes
 
 MS = 10**6  # nanoseconds
 _CAPACITY = 50

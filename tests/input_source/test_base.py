@@ -41,15 +41,6 @@ class Plain(InputSource):
 
 
 class TestInputSource:
-    def test_second_setup(self):
-        """A second setup raises RuntimeError."""
-        source = Plain()
-        source.setup(SIGNATURE)
-        with pytest.raises(
-            RuntimeError, match=r"Plain.setup: this input was already set up. Create an input for each use"
-        ):
-            source.setup(SIGNATURE)
-
     def test_setup_done(self):
         """setup_done is True only after a successful setup."""
 
@@ -69,16 +60,6 @@ class TestInputSource:
         """get_callbacks raises RuntimeError before setup."""
         with pytest.raises(RuntimeError, match=r"Plain.get_callbacks: call setup"):
             Plain().get_callbacks()
-
-    def test_callbacks_are_made_once_and_not_only_for_the_chief(self):
-        """The callbacks are created once and run on every rank; the first one resets the input."""
-        source = Plain()
-        callbacks = source.setup(SIGNATURE)
-
-        assert callbacks is source.get_callbacks()
-        assert [False, False] == [cb.chief_only for cb in callbacks]
-        callbacks[0].before_train()
-        assert 1 == source.resets
 
     def test_size_is_unknown_by_default(self):
         """Without _size, size() raises NotImplementedError with advice."""

@@ -82,16 +82,6 @@ class TestEnqueueOps:
 
         assert list(range(48)) == [sess.run(tensor) for _ in range(48)]
 
-    def test_names(self, fresh_graph):
-        """The first enqueue is named after the queue; the others are under `chunk/`."""
-        with tf.name_scope("QueueInput"):
-            queue = tf.FIFOQueue(50, [tf.int32], name="input_queue")
-            EnqueueOps(queue, [tf.placeholder(tf.int32, [], name="x")])
-        enqueues = [op.name for op in fresh_graph.get_operations() if op.type.startswith("QueueEnqueue")]
-
-        assert "QueueInput/input_queue_enqueue" == enqueues[0]
-        assert all(name.startswith("QueueInput/chunk/") for name in enqueues[1:])
-
     @pytest.mark.parametrize(("shape", "size"), [([None, 65536], 16), ([None, 65537], 1), (None, 16)])
     def test_size_of_a_call(self, shape, size):
         """Datapoints above 64 KB are enqueued one by one; unknown dimensions may be small."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from fakes.exact_inputs import running
+from fakes.waiting import wait_until
 
 from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
@@ -205,17 +204,11 @@ class TestTraining:
 
         with running(lambda: make(0), SIGNATURE) as run:
             run.take(3)
-            _wait_for_data(run.source)
+            wait_until(lambda: run.source._stream.last >= 20)
             state = run.state()
         with running(lambda: make(100), SIGNATURE, state) as run:
             with pytest.raises(RuntimeError, match="QueueInput: datapoint 4 is not the one that was due"):
                 run.next()
-
-
-def _wait_for_data(source):
-    deadline = time.monotonic() + 10
-    while source._stream.last < 20 and time.monotonic() < deadline:
-        time.sleep(0.01)
 
 
 class TestInference:

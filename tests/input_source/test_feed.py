@@ -79,29 +79,6 @@ def test_dict_datapoints():
         assert [[1.0], [2.0]] == [value.tolist() for value in run.next()]
 
 
-def test_error_of_the_dataflow_is_named():
-    """An error of the DataFlow keeps its type, names FeedInput and the DataFlow, and has the original as its cause."""
-    error = ZeroDivisionError("planted")
-    with driven(FeedInput(Numbers(1, error)), SIGNATURE) as run:
-        run.next()
-        with pytest.raises(
-            ZeroDivisionError, match="FeedInput: the DataFlow Numbers failed: planted"
-        ) as caught:
-            run.next()
-        assert error is caught.value.__cause__
-
-
-def test_datapoint_that_does_not_fit():
-    """A run raises the error of a datapoint with the wrong shape."""
-    flow = DataFromList([[np.zeros((2, 2), "float32")]], shuffle=False)
-    with driven(FeedInput(flow), SIGNATURE) as run:
-        with pytest.raises(
-            ValueError,
-            match=r"FeedInput: component 0 'x' has the wrong shape \(expected float32 \[None\], got ",
-        ):
-            run.next()
-
-
 def test_iterator_is_closed_after_training():
     """The generator of the DataFlow is closed after training."""
     released = []

@@ -75,14 +75,6 @@ class TestGraph:
         assert ([None, 3], [], tf.int64) == (x.shape.as_list(), y.shape.as_list(), y.dtype)
         assert "CPU:0" in x.device.upper()
 
-    def test_large_inputs_have_one_enqueue(self, fresh_graph):
-        """Only small datapoints are enqueued several at a time."""
-        for shape, num_enqueues in (([None, 224, 224, 3], 1), ([None, 28, 28], 16), (None, 16)):
-            with tf.Graph().as_default() as graph:
-                QueueInput(Numbers()).setup([TensorSpec(shape, tf.uint8, "image")])
-                ops = [op for op in graph.get_operations() if op.type.startswith("QueueEnqueue")]
-                assert num_enqueues == len(ops)
-
     def test_summary_of_the_queue_size(self):
         """The summary of the queue size is in the collection of summaries; its update is not in a collection."""
         QueueInput(Numbers()).setup(SIGNATURE)
@@ -106,6 +98,14 @@ class TestGraph:
         with driven(source, SIGNATURE) as run:
             assert queue is source.queue
             assert [0, 1, 2, 3] == take(run, 4)
+
+    def test_large_inputs_have_one_enqueue(self, fresh_graph):
+        """Only small datapoints are enqueued several at a time."""
+        for shape, num_enqueues in (([None, 224, 224, 3], 1), ([None, 28, 28], 16), (None, 16)):
+            with tf.Graph().as_default() as graph:
+                QueueInput(Numbers()).setup([TensorSpec(shape, tf.uint8, "image")])
+                ops = [op for op in graph.get_operations() if op.type.startswith("QueueEnqueue")]
+                assert num_enqueues == len(ops)
 
 
 class TestArguments:
@@ -217,10 +217,6 @@ class TestData:
             take(run, 3)
             assert 3 == run.session.run(_read(run.session.graph, "EMA/QueueInput/queue_size/local_step"))
 
-    def test_size(self):
-        """The size is that of the DataFlow."""
-        assert 5 == QueueInput(Numbers(5)).size()
-
     def test_refill(self):
         """refill_queue empties the queue and restarts the DataFlow, any number of times."""
         flow = Numbers(1000)
@@ -257,14 +253,6 @@ class TestErrors:
             with pytest.raises(KeyError, match="QueueInput: the DataFlow Numbers failed: planted") as caught:
                 run.next()
             assert error is caught.value.__cause__
-
-    def test_datapoint_that_does_not_fit(self):
-        """A run raises the error of a datapoint with the wrong dtype."""
-        with driven(QueueInput(Numbers(dtype="complex64")), SIGNATURE) as run:
-            with pytest.raises(
-                TypeError, match="QueueInput: component 0 'x' has the wrong type .*got complex64"
-            ):
-                run.next()
 
     def test_error_while_training_waits(self):
         """An error ends a dequeue that waits for data."""
@@ -320,26 +308,12 @@ class TestErrors:
             text.split(":")[0] for text in log_lines
         ]
 
-    def test_training_raises_it(self):
-        """train() raises an error of the DataFlow."""
-        with pytest.raises(KeyError, match="QueueInput: the DataFlow Numbers failed: planted"):
-            _train(QueueInput(Numbers(3, KeyError("planted"))), steps=100)
-
     def test_training_ends_quietly_with_the_data(self):
         """DataFlowTerminated ends training without an error."""
         assert 3 == _train(QueueInput(Numbers(3, DataFlowTerminated())), steps=100).global_step
 
 
 class TestEnd:
-    def test_threads_end_with_training(self):
-        """after_train ends the thread, while the queue is full and the DataFlow is endless."""
-        source = QueueInput(Numbers(100))
-        with driven(source, SIGNATURE) as run:
-            take(run, 1)
-            thread = source.thread
-            assert thread.is_alive()
-        assert not thread.is_alive()
-
     def test_after_train_without_before_train(self):
         """after_train works if training failed before the thread was started."""
         for cb in QueueInput(Numbers()).setup(SIGNATURE):

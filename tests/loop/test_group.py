@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 from fakes.recording import RecordingCallback
 
+from tensorpack_lite.callbacks.trigger import EnableCallbackIf
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop import group, moments
 from tensorpack_lite.loop.callback import Call, Callback
 from tensorpack_lite.loop.group import Callbacks
 from tensorpack_lite.loop.hooks import CallbackToHook
+from tensorpack_lite.loop.proxy_callback import ProxyCallback
 from tensorpack_lite.loop.state import StopTraining
 
 OTHERS = ("setup_graph", "before_run", "after_run", "trigger")
@@ -110,7 +112,7 @@ class TestCurrentCall:
         assert callbacks.current_call is None
 
 
-@pytest.mark.parametrize("moment", moments.after_step())
+@pytest.mark.parametrize("moment", moments.of_step())
 class TestInEachStep:
     def test_idle_callbacks_are_left_out(self, moment):
         """A callback without the method is not called at each step; one whose instance has it is called."""
@@ -130,6 +132,19 @@ class TestInEachStep:
         callbacks.before_train()
         getattr(callbacks, moment)()
         assert ["public"] == calls
+
+    def test_groups_and_proxies_forward_it(self, moment):
+        """A callback inside a proxy, a condition or another group is called."""
+        calls = []
+        one, two, three, never = [
+            RecordingCallback(name, log=calls) for name in ("one", "two", "three", "never")
+        ]
+        inner = Callbacks([two, EnableCallbackIf(three, lambda self: True)])
+        callbacks = Callbacks([ProxyCallback(one), inner, EnableCallbackIf(never, lambda self: False)])
+        callbacks.before_train()
+        calls.clear()
+        getattr(callbacks, moment)()
+        assert [("one", moment), ("two", moment), ("three", moment)] == seen(calls)
 
     def test_calls_can_be_replaced(self, moment):
         """A function replaces each call, for example to measure it; checks are not calls."""

@@ -13,7 +13,7 @@ from tensorpack_lite.callbacks.trigger import EnableCallbackIf
 from tensorpack_lite.loop import callback as callback_module
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.group import Callbacks
-from tensorpack_lite.loop.moments import MOMENTS, OWED, REPEATED, Moment, after_step
+from tensorpack_lite.loop.moments import MOMENTS, OWED, REPEATED, Moment, after_step, after_steps, of_step
 from tensorpack_lite.loop.proxy_callback import ProxyCallback
 from tensorpack_lite.loop.resume_point import ResumePoint
 from tensorpack_lite.train.trainer import Trainer
@@ -46,6 +46,11 @@ def test_a_row_is_complete(name):
     )
     page = (ROOT / "docs/callbacks.md").read_text()
     assert f"`_{name}`" in page, f"Add a row for `_{name}` to the table of moments in docs/callbacks.md."
+    assert name in (ROOT / "ARCHITECTURE.md").read_text(), f"Add _{name} to a drawing in ARCHITECTURE.md."
+    if MOMENTS[name].period in ("step", "run"):
+        assert name in (ROOT / "docs/images/loop.html").read_text(), f"Add {name} to docs/images/loop.html."
+    if MOMENTS[name].period:
+        assert name in EnableCallbackIf.__doc__, f"Add {name} to the docstring of EnableCallbackIf."
     assert name in RECORDED, f"Add {name!r} to RecordingCallback in tests/fakes/recording.py."
     if name not in ELSEWHERE:
         loop = inspect.getsource(Trainer.main_loop)
@@ -61,12 +66,12 @@ def test_the_order_is_that_of_the_loop():
 
 
 def test_values():
-    """`at_resume` and `period` have few values, and a moment that follows a step is a place at which training resumes."""
+    """`at_resume` and `period` have few values, and a training can resume inside each moment of a step."""
     assert {row.at_resume for row in MOMENTS.values()} == {"", REPEATED, OWED}
     assert {row.period for row in MOMENTS.values()} == {"", "epoch", "step", "run"}
-    for name in after_step():
-        message = f"Moment({name!r}): a checkpoint saved in it would lose calls of trigger_step. Set at_resume to OWED."
-        assert MOMENTS[name].at_resume, message
+    for name in of_step():
+        message = f"Moment({name!r}): a checkpoint saved in it would lose or repeat calls in a step. Set at_resume to OWED."
+        assert MOMENTS[name].at_resume == OWED, message
 
 
 @pytest.fixture
@@ -173,7 +178,7 @@ class TestANewMoment:
             assert 4 == place.starting_epoch
             finished = place.with_phase_finished()
             assert ("before_epoch", 4, 0) == (finished.phase, finished.epoch_num, finished.num_steps)
-            assert place._replace(num_called=2).has_calls_left  # those of `trigger_epoch`
+            assert place._replace(num_called=2).has_triggers_left  # those of `trigger_epoch`
 
 
 def test_a_new_moment_after_each_step(add_moment):
@@ -190,9 +195,62 @@ def test_a_new_moment_after_each_step(add_moment):
     assert ["between a", "between b"] == calls[3:]
 
 
+class TestANewMomentBeforeEachStep:
+    """A moment of each step, before it, that only has a row and its methods of Callback."""
+
+    @pytest.fixture(autouse=True)
+    def new(self, add_moment):
+        """Add the moment, and a group of two callbacks."""
+        add_moment(Moment("between", "step", OWED, is_checked=True), "before_run")
+        self.calls = []
+        self.group = Callbacks([Between("a", self.calls), Between("b", self.calls)])
+
+    def test_owed_calls(self):
+        """A training that resumes there makes the calls that were left before the first step, and all of them afterwards."""
+        self.group.resume_at("between", 1, {})
+        self.group.before_train()
+        self.group.before_epoch()
+        assert [] == self.calls
+        for _ in range(2):
+            self.group.between()
+            self.group.trigger_step()
+        assert ["between b", "step a", "step b", "between a", "between b", "step a", "step b"] == self.calls
+
+    def test_owes_nothing_at_a_later_place(self):
+        """A training that resumes after a step calls all callbacks before the next one."""
+        self.group.resume_at("trigger_step", 1, {})
+        self.group.before_train()
+        self.group.before_epoch()
+        self.group.between()
+        assert ["step b", "between a", "between b"] == self.calls
+
+    def test_signals(self):
+        """The end of training is checked before each call, and before the step, with the number of calls made."""
+        checks = []
+        self.group.check = lambda: checks.append((self.group.phase, self.group.num_called))
+        self.group.before_train()
+        self.group.between()
+        assert [("between", number) for number in range(3)] == checks
+
+    def test_idle_callbacks_are_left_out(self):
+        """A callback without the method is not called at each step, and functions that replace calls get the others."""
+        group, seen = Callbacks([Callback(), self.group.cbs[0]]), []
+        group.before_train()
+        group.replace_calls(lambda call, method: lambda: seen.append(call.moment))
+        group.between()
+        assert ["_between"] == seen
+
+    def test_epochs_of_another_length(self):
+        """The place stays before the same step, also if that is the first one of an epoch; without steps, none follows."""
+        place = ResumePoint(3, 2, 5, 12, "between", ["a", "b"], 1)
+        assert place._replace(epoch_num=4, num_steps=0, steps_per_epoch=4) == place.with_steps_per_epoch(4)
+        assert ("before_epoch", 2) == place.with_steps_per_epoch(0)[4::2]
+        assert not place.has_triggers_left
+
+
 @pytest.mark.parametrize("phase", [name for name, row in MOMENTS.items() if row.at_resume])
-def test_whether_calls_are_left(phase):
-    """Where all callbacks have been called, calls are left only if another moment of the same step or end of an epoch follows."""
+def test_whether_triggers_are_left(phase):
+    """Triggers are left after a step or an epoch; where all callbacks were called, only if another such moment follows."""
     place = ResumePoint(1, 1, 4, 1, phase, ["a", "b"], 2)
-    assert (phase in after_step()[:-1]) == place.has_calls_left
-    assert place._replace(num_called=1).has_calls_left
+    assert (phase in after_step()[:-1]) == place.has_triggers_left
+    assert (phase in after_step() + after_steps()) == place._replace(num_called=1).has_triggers_left

@@ -8,7 +8,6 @@ import pytest
 from tensorpack_lite import models
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.models import Conv2D, FullyConnected
-from tensorpack_lite.models.checks import require_integer, require_pair
 from tensorpack_lite.tfutils.tower.context import TowerContext
 
 INTEGRAL = [
@@ -64,39 +63,3 @@ def test_sizes_of_other_tensors():
     x = images()
     assert [4, 6, 6, 4] == Conv2D("conv", x, x.shape[3], 1).shape.as_list()
     assert [4, 5] == FullyConnected("fc", x, 10 / 2).shape.as_list()
-
-
-class TestErrors:
-    @pytest.mark.parametrize("number", [2.5, 0, -1, float("nan"), float("inf"), tf.Dimension(0)], ids=str)
-    def test_value(self, number):
-        """A number that is not a positive integer raises a ValueError."""
-        with pytest.raises(
-            ValueError, match="Conv2D 'c': filters is invalid .expected a positive integer, got"
-        ):
-            Conv2D("c", images(), number, 3)
-
-    @pytest.mark.parametrize("unknown", [tf.Dimension(None), None], ids=["Dimension", "None"])
-    def test_unknown_dimension(self, unknown):
-        """An unknown dimension, which is None on TensorFlow 2, raises a ValueError."""
-        with pytest.raises(ValueError, match="Layer: size is unknown .*Use x.set_shape"):
-            require_integer("Layer", "size", unknown)
-
-    @pytest.mark.parametrize("number", ["3", [3]], ids=repr)
-    def test_type(self, number):
-        """A value that is not a number raises a TypeError that names the argument."""
-        with pytest.raises(
-            TypeError, match="Layer: size has the wrong type .expected a positive integer, got"
-        ):
-            require_integer("Layer", "size", number)
-
-    def test_tensor(self):
-        """A tensor raises a TypeError."""
-        with pytest.raises(TypeError, match="FullyConnected 'f': units has the wrong type .*got .*Tensor"):
-            FullyConnected("f", images(), tf.constant(3))
-
-    def test_pair(self):
-        """A pair has two numbers."""
-        with pytest.raises(ValueError, match=r"Layer: size has the wrong length .*got \(1, 2, 3\)"):
-            require_pair("Layer", "size", (1, 2, 3))
-        with pytest.raises(TypeError, match="Layer: size has the wrong type"):
-            require_pair("Layer", "size", "33")

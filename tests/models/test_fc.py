@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.models import FullyConnected
@@ -18,17 +17,14 @@ class TestBatchFlatten:
         np.testing.assert_array_equal(DATA.reshape(2, 12), sess.run(batch_flatten(tf.constant(DATA))))
 
     def test_static_shape(self):
-        """The number of columns is known statically if all sizes but the first are."""
+        """The number of columns is known statically if all sizes but the first are. A vector becomes one column."""
         assert [None, 12] == batch_flatten(tf.placeholder(tf.float32, [None, 3, 2, 2])).shape.as_list()
+        assert [2, 1] == batch_flatten(tf.constant([1.0, 2.0])).shape.as_list()
 
     def test_unknown_sizes(self, sess):
         """Unknown sizes are computed when the graph runs."""
         x = tf.placeholder(tf.float32, [None, None, 2, 2])
         np.testing.assert_array_equal(DATA.reshape(2, 12), sess.run(batch_flatten(x), {x: DATA}))
-
-    def test_vector(self, sess):
-        """A vector becomes a matrix with one column."""
-        assert [2, 1] == batch_flatten(tf.constant([1.0, 2.0])).shape.as_list()
 
 
 class TestFullyConnected:
@@ -37,20 +33,3 @@ class TestFullyConnected:
         out = FullyConnected("fc", tf.constant(DATA), 3)
         assert "fc/BiasAdd" == out.op.inputs[0].op.name
         assert "fc/MatMul" == out.op.inputs[0].op.inputs[0].op.name
-
-    def test_unknown_size(self):
-        """An unknown size raises a ValueError, because W would have no shape."""
-        with pytest.raises(
-            ValueError,
-            match="FullyConnected 'fc': the shape of the input is unknown .expected all sizes but the first",
-        ):
-            FullyConnected("fc", tf.placeholder(tf.float32, [None, None, 2]), 3)
-
-    def test_initializers(self, sess):
-        """kernel_initializer and bias_initializer set the initial values."""
-        out = FullyConnected(
-            "fc", tf.ones([1, 2]), 3,
-            kernel_initializer=tf.constant_initializer(2.0), bias_initializer=tf.constant_initializer(0.5),
-        )  # fmt: skip
-        sess.run(tf.global_variables_initializer())
-        np.testing.assert_array_equal([[4.5] * 3], sess.run(out))

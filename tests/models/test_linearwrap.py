@@ -98,13 +98,9 @@ class TestTensorFlow:
 
 class TestFunctions:
     def test_apply(self):
-        """apply passes the tensor as first argument."""
+        """apply passes the tensor as first argument, apply2 as second one."""
         x = object()
         assert (x, 1, 2) == LinearWrap(x).apply(lambda *args, b: (*args, b), 1, b=2)()
-
-    def test_apply2(self):
-        """apply2 passes the tensor as second argument."""
-        x = object()
         assert (1, x, 2, 3) == LinearWrap(x).apply2(lambda *args, b: (*args, b), 1, 2, b=3)()
 
     def test_print_tensor(self, log_lines):

@@ -39,11 +39,6 @@ class TestStaticDynamicShape:
         assert 9 == sess.run(shape.get_dynamic(0), {x: np.zeros([4, 3])})
         assert [9, 3] == list(sess.run(tf.stack(shape.get_dynamic()), {x: np.zeros([4, 3])}))
 
-    def test_unknown_rank(self):
-        """An unknown rank raises a ValueError."""
-        with pytest.raises(ValueError, match="StaticDynamicShape: the rank of .* is unknown"):
-            StaticDynamicShape(tf.placeholder(tf.float32))
-
 
 class TestStaticDynamicAxis:
     def test_a_known_size(self):

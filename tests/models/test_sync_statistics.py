@@ -9,7 +9,6 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.graph_builder.data_parallel import DataParallelBuilder
 from tensorpack_lite.models import BatchNorm, BNReLU, Conv2D
 from tensorpack_lite.tfutils.argscope import argscope
-from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope
 from tensorpack_lite.tfutils.tower.context import PredictTowerContext, TowerContext, TrainTowerContext
 from tensorpack_lite.tfutils.tower.tower_ranks import TowerRanks
 from tensorpack_lite.utils.argtools import log_once
@@ -119,34 +118,22 @@ class TestAverages:
         return sess.run([named["bn/mean/EMA"], named["bn/variance/EMA"]])
 
     @pytest.mark.parametrize("kind", ["vectors", "images"])
-    @pytest.mark.parametrize("ema_update", ["default", "collection", "internal"])
+    @pytest.mark.parametrize("ema_update", ["default", "collection", "internal", "skip"])
     def test_updated_at_once(self, sess, kind, ema_update):
-        """Each run of the first tower updates the averages once, whatever ema_update is."""
+        """Each run of the first tower updates the averages once, whatever ema_update is, unless it is 'skip'."""
         towers = self.build(kind, ema_update=ema_update)
         assert [] == tf.get_collection(UPDATES)
         initialize(sess)
         sess.run(towers)
+        rate = 0.0 if ema_update == "skip" else 0.1
         joint = np.concatenate(self.data).reshape(-1, CHANNELS)
         mean, variance = self.averages(sess)
-        np.testing.assert_allclose(0.1 * joint.mean(0), mean, rtol=1e-5)
-        np.testing.assert_allclose(0.9 + 0.1 * joint.var(0), variance, rtol=1e-5)
-
-    def test_skip(self, sess):
-        """With ema_update='skip', the averages stay the same."""
-        towers = self.build(ema_update="skip")
-        initialize(sess)
-        sess.run(towers)
-        np.testing.assert_array_equal([np.zeros(CHANNELS), np.ones(CHANNELS)], self.averages(sess))
-
-    def test_frozen(self, sess):
-        """training=False uses the averages, and no tower waits for another one."""
-        towers = self.build(training=False)
-        initialize(sess)
-        np.testing.assert_allclose(self.data[0] / np.sqrt(1 + 1e-5), sess.run(towers[0]), rtol=1e-4)
+        np.testing.assert_allclose(rate * joint.mean(0), mean, rtol=1e-5)
+        np.testing.assert_allclose(1 - rate + rate * joint.var(0), variance, rtol=1e-5)
 
     def test_inference(self, sess):
-        """Inference towers are independent of each other, also with training=True."""
-        self.build()
+        """training=False uses the averages. Inference towers are independent of each other, also with training=True."""
+        towers = self.build(training=False)
         data = batches("images", 1)[0]
         with tf.variable_scope(tf.get_variable_scope(), reuse=True), PredictTowerContext("predict"):
             by_averages = BatchNorm("bn", tf.constant(data, tf.float32), sync_statistics="nccl")
@@ -154,21 +141,22 @@ class TestAverages:
                 "bn", tf.constant(data, tf.float32), sync_statistics="horovod", training=True
             )
         initialize(sess)
+        np.testing.assert_allclose(self.data[0] / np.sqrt(1 + 1e-5), sess.run(towers[0]), rtol=1e-4)
         np.testing.assert_allclose(data / np.sqrt(1 + 1e-5), sess.run(by_averages), rtol=1e-4)
         np.testing.assert_allclose(np.zeros(CHANNELS), sess.run(by_batch).mean((0, 1, 2)), atol=1e-5)
 
 
 class TestNumbers:
     @pytest.mark.slow
-    def test_large_means(self, sess):
-        """A variance that is small compared with the squared mean keeps its digits."""
-        rng = np.random.RandomState(0)
-        data = rng.normal(3000, 0.5, [2, 64, CHANNELS]).astype("float32")
+    @pytest.mark.parametrize(("mean", "dtype", "tolerance"), [(3000, "float32", 5e-3), (-1, "float64", 1e-9)])
+    def test_large_means(self, sess, mean, dtype, tolerance):
+        """A variance that is small compared with the squared mean keeps its digits. Float64 is normalized in float64."""
+        data = np.random.RandomState(0).normal(mean, 0.5, [2, 64, CHANNELS]).astype(dtype)
         towers = in_towers(lambda index: BatchNorm("bn", tf.constant(data[index]), sync_statistics="nccl"), 2)
         initialize(sess)
         joint = data.reshape(-1, CHANNELS).astype("float64")
         expected = (joint - joint.mean(0)) / np.sqrt(joint.var(0) + 1e-5)
-        np.testing.assert_allclose(expected, np.concatenate(sess.run(towers)), atol=5e-3)
+        np.testing.assert_allclose(expected, np.concatenate(sess.run(towers)), atol=tolerance)
 
     def test_constant_inputs(self, sess):
         """The variance of constant inputs is not negative."""
@@ -179,17 +167,6 @@ class TestNumbers:
         np.testing.assert_allclose(np.zeros([2, 4, 3]), sess.run(towers), atol=1e-4)
         variance = next(var for var in tf.global_variables() if "variance" in var.op.name)
         assert (sess.run(variance) >= 0).all()
-
-    def test_float64(self, sess):
-        """Float64 inputs are normalized in float64."""
-        data = batches("images", 2)
-        towers = in_towers(
-            lambda index: BatchNorm("bn", tf.constant(data[index], tf.float64), sync_statistics="nccl"), 2
-        )
-        initialize(sess)
-        joint = np.concatenate(data)
-        expected = (joint - joint.mean((0, 1, 2))) / np.sqrt(joint.var((0, 1, 2)) + 1e-5)
-        np.testing.assert_allclose(expected, np.concatenate(sess.run(towers)), rtol=1e-10)
 
 
 class TestModels:
@@ -225,48 +202,6 @@ class TestModels:
 
         self.compare(sess, build, num_results=10)
 
-    @pytest.mark.slow
-    def test_two_players(self, sess):
-        """A discriminator that is called twice, and two calls of tf.gradients per tower, have the right gradients."""
-
-        @auto_reuse_variable_scope
-        def discriminator(x):
-            with argscope(BatchNorm, sync_statistics="nccl", ema_update="skip"):
-                x = BNReLU("bn0", Conv2D("conv0", x, 6, 3))
-            return tf.reduce_mean(Conv2D("conv1", x, 1, 3), [1, 2, 3])
-
-        def build(x):
-            with tf.variable_scope("gen"):
-                fake = BatchNorm("bn", tf.reverse(x, [1]) * 0.5, sync_statistics="nccl", ema_update="skip")
-            with tf.variable_scope("discrim"):
-                real, faked = discriminator(x), discriminator(fake)
-            losses = {
-                "discrim": tf.reduce_mean(tf.nn.softplus(-real)) + tf.reduce_mean(tf.nn.softplus(faked)),
-                "gen": tf.reduce_mean(tf.nn.softplus(-faked)),
-            }
-            return [
-                grad
-                for player, loss in losses.items()
-                for grad in tf.gradients(
-                    loss, [v for v in tf.trainable_variables() if f"{player}/" in v.op.name]
-                )
-            ]
-
-        self.compare(sess, build, num_results=8)
-
-    @pytest.mark.slow
-    def test_a_penalty_on_gradients(self, sess):
-        """Second derivatives, as in WGAN-GP, equal those of the joint batch."""
-
-        def build(x):
-            hidden = tf.tanh(BatchNorm("bn", Conv2D("conv", x, 4, 3, use_bias=False), sync_statistics="nccl"))
-            scores = tf.reduce_sum(hidden * tf.constant([1.0, -2.0, 0.5, 1.0]), [1, 2, 3])
-            slopes = tf.sqrt(tf.reduce_sum(tf.gradients(scores, x)[0] ** 2, [1, 2, 3]) + 1e-3)
-            cost = tf.reduce_mean((slopes - 1) ** 2)
-            return tf.gradients(cost, tf.trainable_variables())
-
-        self.compare(sess, build, num_results=3)
-
 
 class TestErrors:
     def test_xla(self):
@@ -281,18 +216,14 @@ class TestErrors:
 
     @pytest.mark.parametrize("method", ["horovod", "Collective"])
     def test_no_ranks(self, method):
-        """Modes for several processes raise a RuntimeError in a trainer with one process."""
+        """Modes for several processes raise a RuntimeError in a trainer with one process, and outside of a training tower."""
         x = tf.constant(batches("vectors", 1)[0], tf.float32)
         with pytest.raises(
             RuntimeError, match="BatchNorm 'bn': a mean over processes needs a distributed trainer"
         ):
             in_towers(lambda index: BatchNorm("bn", x, sync_statistics=method), 2)
-
-    def test_no_tower(self):
-        """Outside of a training tower, the layer raises a RuntimeError."""
-        x = tf.constant(batches("vectors", 1)[0], tf.float32)
         with pytest.raises(RuntimeError, match="works only in training towers"):
-            BatchNorm("bn", x, training=True, sync_statistics="horovod")
+            BatchNorm("alone", x, training=True, sync_statistics=method)
 
     @pytest.mark.parametrize("names", [("a", "b"), ("a", None), (None, "a")])
     def test_other_layers_in_other_towers(self, names):
@@ -314,27 +245,23 @@ class TestErrors:
 class TestNoEffect:
     """sync_statistics with one tower or one process."""
 
-    @pytest.mark.parametrize("method", ["nccl", "horovod", "Collective"])
-    def test_equals_no_sync_statistics(self, sess, method):
-        """The layer uses the fused kernel and UPDATE_OPS, as without sync_statistics."""
+    @pytest.mark.parametrize(
+        ("method", "alone"),
+        [("nccl", "one tower"), ("horovod", "one process"), ("Collective", "one process")],
+    )
+    def test_equals_no_sync_statistics(self, sess, method, alone, log_lines):
+        """The layer uses the fused kernel and UPDATE_OPS, as without sync_statistics, and a warning says so once."""
+        log_once.cache_clear()
         data = batches("images", 1)[0]
         with TrainTowerContext("", ranks=TowerRanks(1, tf.identity)):
+            BatchNorm("other", tf.zeros([2, 3]), sync_statistics=method, ema_update="skip")
             out = BatchNorm("bn", tf.constant(data, tf.float32), sync_statistics=method)
         assert 2 == len(tf.get_collection(UPDATES))
         initialize(sess)
         np.testing.assert_allclose(np.zeros(CHANNELS), sess.run(out).mean((0, 1, 2)), atol=1e-5)
         assert "Bitcast" not in {op.type for op in tf.get_default_graph().get_operations()}
-
-    @pytest.mark.parametrize(("method", "alone"), [("nccl", "one tower"), ("horovod", "one process")])
-    def test_a_warning_is_logged_once(self, method, alone, log_lines):
-        """A warning says once that sync_statistics has no effect."""
-        log_once.cache_clear()
-        with TrainTowerContext("", ranks=TowerRanks(1, tf.identity)):
-            for name in "ab":
-                BatchNorm(name, tf.zeros([2, 3]), sync_statistics=method)
-        assert [f"BatchNorm: sync_statistics='{method}' has no effect with {alone}."] == [
-            line for line in log_lines if "sync_statistics" in line
-        ]
+        warning = f"BatchNorm: sync_statistics='{method}' has no effect with {alone}."
+        assert [warning] == [line for line in log_lines if "sync_statistics" in line]
 
 
 def check_devices(devices):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -12,10 +13,24 @@ pytest.importorskip("tensorflow")
 import tensorpack_lite
 from tensorpack_lite import trainv1
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.dataflow import AugmentImageComponent, DataFromList, LMDBData, dftools, imgaug
-from tensorpack_lite.models import Conv2D, PReLU
+from tensorpack_lite.dataflow import (
+    AugmentImageComponent,
+    BatchData,
+    DataFromList,
+    LMDBData,
+    MultiProcessRunner,
+    MultiThreadMapData,
+    MultiThreadRunner,
+    dftools,
+    imgaug,
+)
+from tensorpack_lite.dataflow.base import stop_workers
+from tensorpack_lite.models import BatchNorm, Conv2D, PReLU
+from tensorpack_lite.tfutils import summary
 from tensorpack_lite.tfutils import symbolic_functions as symbf
+from tensorpack_lite.tfutils.tower.context import TowerContext
 from tensorpack_lite.tfutils.varmanip import SessionUpdate
+from tensorpack_lite.utils.serialize import loads
 
 
 class TestFunctions:
@@ -34,15 +49,18 @@ class TestFunctions:
         np.testing.assert_array_equal([0, 1, 0], two)
         assert 1 / 3 == pytest.approx(right)
 
-    def test_huber_loss(self, sess):
-        """It is quadratic below delta and linear above."""
+    def test_others(self, sess):
+        """The loss is quadratic below delta; the batch axis stays; layers without a name; a value for a variable."""
         loss = sess.run(symbf.huber_loss(tf.constant([0.5, -3.0]), delta=2.0))
         np.testing.assert_allclose([0.125, 2 * (3 - 1)], loss)
-
-    def test_batch_flatten(self, sess):
-        """The batch axis stays; the others become one."""
         flat = symbf.batch_flatten(tf.placeholder(tf.float32, [None, 2, 3]))
         assert [None, 6] == flat.shape.as_list()
+        with tf.variable_scope("act"):
+            PReLU.symbolic_function(tf.constant([1.0]))
+        assert ["act/alpha"] == [v.op.name for v in tf.trainable_variables()]
+        variable = tf.get_variable("v", shape=[2])
+        SessionUpdate.load_value_to_var(variable, np.array([1.0, 2.0], "float32"))
+        np.testing.assert_array_equal([1, 2], sess.run(variable))
 
     def test_get_scalar_var(self, sess):
         """It is a float32 variable with a summary on request."""
@@ -57,18 +75,6 @@ class TestFunctions:
         assert [None, 3] == x.shape.as_list()
         assert (2, 3) == sess.run(x).shape
         assert (5, 3) == sess.run(x, {x: np.ones((5, 3))}).shape
-
-    def test_symbolic_function(self, sess):
-        """A layer's `symbolic_function` takes no name, and creates its variables in the current scope."""
-        with tf.variable_scope("act"):
-            PReLU.symbolic_function(tf.constant([1.0]))
-        assert ["act/alpha"] == [v.op.name for v in tf.trainable_variables()]
-
-    def test_load_value_to_var(self, sess):
-        """`SessionUpdate.load_value_to_var` sets a variable in the default session."""
-        variable = tf.get_variable("v", shape=[2])
-        SessionUpdate.load_value_to_var(variable, np.array([1.0, 2.0], "float32"))
-        np.testing.assert_array_equal([1, 2], sess.run(variable))
 
     def test_input_desc(self, fresh_graph):
         """InputDesc creates placeholders, finds them again, and describes existing ones."""
@@ -91,7 +97,83 @@ class TestFunctions:
         assert tensorpack_lite.GroupedConv2D is Conv2D
 
 
+class TestLayersAndSummaries:
+    @pytest.mark.parametrize(
+        ("nonlinearity", "first", "variables"),
+        [
+            (
+                lambda x, name: BatchNorm(name, x),
+                "c/activation/output/output",
+                {"c/output/gamma", "c/output/beta"},
+            ),
+            (lambda x, name: tf.nn.relu(x, name=name), "c/activation/output", set()),
+            (lambda x, name=None: tf.nn.relu(x, name=name), "c/Relu", set()),
+            (tf.nn.relu, "c/Relu", set()),
+        ],
+    )
+    def test_name_of_an_activation(self, fresh_graph, accepted, nonlinearity, first, variables):
+        """An activation that requires a name gets "output", and others None. The layer is always named "output"."""
+        with TowerContext("", is_training=True):
+            y = Conv2D("c", tf.zeros([2, 5, 5, 3]), 4, 3, nl=nonlinearity)
+        assert ["c/output", first] == [y.op.name, y.op.inputs[0].op.name]
+        assert {"c/W", "c/b"} | variables == {v.op.name for v in tf.trainable_variables()}
+
+    def test_lists_of_summaries(self, fresh_graph, accepted):
+        """`add_moving_summary` takes lists, and a tensor that has an average gets no second one."""
+        a, b, c = (tf.constant(1.0, name=name) for name in "abc")
+        assert ["EMA/a_EMA_apply", "EMA/b_EMA_apply"] == names_of(summary.add_moving_summary([a, b]))
+        assert ["EMA/c_EMA_apply"] == names_of(summary.add_moving_summary(a, [c, c], decay=0.5))
+        assert 3 == len(tf.get_collection(tf.GraphKeys.SUMMARIES))
+        with pytest.raises(TypeError, match="expected a tensor"):
+            summary.add_moving_summary([1.0])
+
+    def test_a_tensor_twice(self, fresh_graph):
+        """Without `run`, a second average is an error."""
+        with pytest.raises(ValueError, match="'a' already has a moving average"):
+            summary.add_moving_summary(*[tf.constant(1.0, name="a")] * 2)
+
+
+def names_of(tensors):
+    return [tensor.op.name for tensor in tensors]
+
+
 class TestDataFlow:
+    @pytest.mark.parametrize(
+        "stage",
+        [
+            lambda ds: MultiProcessRunner(ds, 2, 1),
+            lambda ds: MultiThreadRunner(lambda: ds, 2, 1),
+            lambda ds: MultiThreadMapData(ds, 1, lambda dp: dp, buffer_size=2),
+        ],
+    )
+    def test_the_first_iteration_resets(self, accepted, stage, caplog):
+        """Stages whose workers a constructor started until 2018 are reset by their first iteration, with a warning."""
+        flow = BatchData(stage(DataFromList([[k] for k in range(6)], shuffle=False)), 2)
+        batches = islice(flow.get_data(), 3)
+        assert [[0, 1], [2, 3], [4, 5]] == [batch[0].tolist() for batch in batches]
+        stop_workers(flow)
+        assert 1 == caplog.text.count("reset_state() was not called")
+
+    def test_transaction(self, tmp_path, accepted):
+        """A class that a script derives from LMDBData reads by `self._txn`, also in its constructor."""
+        pytest.importorskip("lmdb")
+        path = str(tmp_path / "data.lmdb")
+        dftools.dump_dataflow_to_lmdb(DataFromList([[1], [2]], shuffle=False), path)
+
+        class Values(LMDBData):
+            def __init__(self, path):
+                super().__init__(path, shuffle=False)
+                self.num_entries = self._txn.stat()["entries"]
+
+            def get_data(self):
+                for key in (b"00000000", b"00000001"):
+                    yield loads(self._txn.get(key))
+
+        flow = Values(path)
+        flow.reset_state()
+        assert 3 == flow.num_entries  # one lists the keys
+        assert [[1], [2]] == list(flow)
+
     def test_lmdb(self, tmp_path):
         """LMDBDataPoint reads a file of `dump_dataflow_to_lmdb`, from an LMDBData or a path."""
         pytest.importorskip("lmdb")
@@ -113,22 +195,17 @@ class TestDataFlow:
         assert [[1], [2]] == list(flow)
 
     def test_gaussian_deform(self):
-        """Without displacement the image stays; one anchor moves all pixels alike."""
+        """Without displacement the image stays; one anchor moves all pixels alike. Another size is a ValueError."""
         pytest.importorskip("cv2")
         image = np.random.RandomState(0).rand(16, 12, 3).astype("float32")
-        np.testing.assert_allclose(
-            image, imgaug.GaussianDeform([(0.5, 0.5)], (16, 12), randrange=0).augment(image)
-        )
+        still = imgaug.GaussianDeform([(0.5, 0.5)], (16, 12), randrange=0)
+        np.testing.assert_allclose(image, still.augment(image))
         augmentor = imgaug.GaussianDeform([(0.5, 0.5)], (16, 12), randrange=2)
         augmentor._rand_range = lambda *args: np.array([[2, 1]], "float32")
         np.testing.assert_allclose(image[5, 4], augmentor.augment(image)[3, 3], rtol=1e-5)
         assert (16, 12, 3) == imgaug.GaussianDeform([(0, 0), (1, 1)], (16, 12)).augment(image).shape
-
-    def test_gaussian_deform_checks_the_size(self):
-        """An image of another size is a ValueError."""
-        pytest.importorskip("cv2")
         with pytest.raises(ValueError, match=r"expected \(16, 12\), got \(12, 16\)"):
-            imgaug.GaussianDeform([(0.5, 0.5)], (16, 12)).augment(np.zeros((12, 16), "uint8"))
+            still.augment(np.zeros((12, 16), "uint8"))
 
 
 class TestPickles:

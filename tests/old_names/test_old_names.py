@@ -130,14 +130,12 @@ def parent_exists(name: str) -> bool:
 
 
 class TestNames:
-    def test_a_from_import_says_what_to_use(self):
-        """`from tensorpack_lite import InputDesc` raises an ImportError that names both ways out."""
+    def test_without_run(self):
+        """Without `run`, old names are not in `__all__`, importing one names both ways out, and a list is one component."""
         with pytest.raises(ImportError, match=r"tf.TensorSpec.*trainv1.*tensorpack-lite run"):
             from tensorpack_lite import InputDesc  # noqa: F401
-
-    def test_star_imports_bind_no_old_names(self):
-        """`__all__` does not have the old names if they are not accepted."""
         assert "InputDesc" not in tensorpack_lite.__all__
+        assert [[1, 2]] == EchoPredictor()([1, 2])
 
     def test_star_imports_bind_accepted_old_names(self, accepted):
         """`__all__` has the old names if they are accepted. Using one that nothing provides is an error."""
@@ -197,10 +195,6 @@ class TestPredictors:
         """A script's own predictor gets a list as one component."""
         assert [[1, 2]] == EchoPredictor()([1, 2])
         assert [1, 2] == EchoPredictor()(1, 2)
-
-    def test_a_list_is_one_component(self):
-        """Without `tensorpack-lite run`, a list is one component."""
-        assert [[1, 2]] == EchoPredictor()([1, 2])
 
 
 class TestArguments:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from fakes.proxy import Proxy
 from fakes.strangers import SECRET
+from fakes.waiting import wait_until
 
 from tensorpack_lite.ranks import channel as channel_module
 from tensorpack_lite.ranks.authentication import Credentials
@@ -385,14 +386,6 @@ class TestPlaces:
         )
         assert "\n" not in failure
         assert [f"{failure} The ranks say:\nRank 0: It is in step 4.\nRank 1: It reads a file."] == logged
-
-
-def wait_until(condition):
-    """Wait until a condition holds."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, threading.enumerate()
-        time.sleep(0.01)
 
 
 class TestSlowHub:

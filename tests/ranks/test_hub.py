@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from fakes.launching import TESTS, start, wait
 from fakes.strangers import SECRET, Attack, greet, record
+from fakes.waiting import wait_until
 
 from tensorpack_lite.ranks import authentication
 from tensorpack_lite.ranks import hub as hub_module
@@ -153,10 +154,8 @@ class TestStrangers:
         """At most 256 strangers wait at a time. A new one replaces the oldest."""
         strangers = [hub.connect() for _ in range(300)]
         assert all(is_closed(stranger) for stranger in strangers[:44])
-        deadline = time.monotonic() + 60
-        while len(hub._strangers) != 256:  # the hub has closed the oldest, and is about to accept the newest
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        # the hub has closed the oldest, and is about to accept the newest
+        wait_until(lambda: len(hub._strangers) == 256)
         assert_both_ranks_come(hub)
 
     def test_too_many_open_files(self, hub):
@@ -171,10 +170,7 @@ class TestStrangers:
                     opened.append(os.open(os.devnull, os.O_RDONLY))
             os.close(opened.pop())
             waiting.append(hub.connect())  # takes the last file descriptor, so the hub cannot accept
-            deadline = time.monotonic() + 60
-            while hub._listener in hub._selector.get_map():
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            wait_until(lambda: hub._listener not in hub._selector.get_map())
         finally:
             for each in opened:
                 os.close(each)

@@ -89,11 +89,6 @@ class TestMessages:
 
 
 class TestLimit:
-    def test_default(self, monkeypatch):
-        """The default is 64 MB."""
-        monkeypatch.delenv("TENSORPACK_RANKS_MAX_LINE_MB", raising=False)
-        assert 64 << 20 == max_line_bytes()
-
     @pytest.mark.parametrize("text", ["many", "0", "-1", "1.5", "9999999"])
     def test_invalid_limits(self, monkeypatch, text):
         """A value that is not a positive number of MB is an error that names the variable."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
+from fakes.browser import PHONE, WIDE, headless_chromium, needs_chromium, set_width
 from fakes.reports import gray, write_training
 
 from tensorpack_lite.report.page import write_report
@@ -13,30 +12,19 @@ from tensorpack_lite.report.samples import FIRST_BATCH, write_samples
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-CHROMEDRIVER = shutil.which("chromedriver")
-WIDE, PHONE = 1400, 390
 LONG = "a_very_long_name_without_any_space_" * 6
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.any_tensorflow,
-    pytest.mark.skipif(not (CHROMIUM and CHROMEDRIVER), reason="chromium or chromedriver is not installed"),
+    needs_chromium,
 ]
 
 
 @pytest.fixture(scope="module")
 def browser():
     """A headless Chromium that records errors of the page."""
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"):
-        options.add_argument(argument)
-    service = webdriver.chrome.service.Service(CHROMEDRIVER)
-    driver = webdriver.Chrome(options=options, service=service)
-    yield driver
-    driver.quit()
+    yield from headless_chromium(webdriver)
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +45,8 @@ def report(tmp_path_factory):
 
 
 def show(browser, path, width=WIDE, scheme="light", scripts=True):
-    """Load the page as on a screen of this width; a window cannot be as narrow as a phone."""
-    metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width == PHONE}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    """Load the page as on a screen of this width."""
+    set_width(browser, width)
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": not scripts})

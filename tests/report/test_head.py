@@ -119,7 +119,7 @@ class TestHead:
         one = write_training(tmp_path / "one")
         other = write_training(tmp_path / "other", {"cost": [3.0, 0.25], "val_error": [0.5, 0.3]})
         page = page_of(one, other)
-        assert "2 trainings" in page.text
+        assert "2 training runs" in page.text
         assert "<td><b>0.125</b></td>" in page.source
         assert "<td><b>0.25</b></td>" in page.source
         assert "<td>0.3</td>" in page.source

@@ -307,14 +307,14 @@ class TestSize:
         page = page_of(write_training(tmp_path, images=images))
         assert 1_000_000 > len(page.source.encode())
         assert 3 == sum("at step 40" in one["alt"] for one in page.all("img"))
-        assert "more left out to keep the file small" in page.text
+        assert "more omitted to keep the file small" in page.text
 
     def test_no_room(self, tmp_path, monkeypatch):
         """If there is no room for any image, all are omitted."""
         monkeypatch.setattr(module, "MAX_BYTES", 100)
         page = page_of(write_training(tmp_path, images=[("digit", 10, gray(1))]))
         assert [] == page.all("img")
-        assert "1 more left out" in page.text
+        assert "1 more omitted" in page.text
 
 
 def test_write(tmp_path):

@@ -51,7 +51,7 @@ class TestCheck:
             "train.py",
             """
             from tensorpack import *
-            import helpers
+            import drawing, helpers
 
             change_gpu(0), symbolic_functions.accuracy, dftools
             QueueInputTrainerBase
@@ -64,10 +64,14 @@ class TestCheck:
                     print(error, [i for i, _ in enumerate(args)], lambda other: other)
             """,
         )
+        write("drawing.py", "from tensorpack import *\nfrom shapes import *\nrect(0), lut\n")
+        write("shapes.py", "from boxes import *\n")
+        write("boxes.py", "def rect(x):\n    return x\n")
         write("helpers.py", "from tensorpack import *\nfrom library import *\nfrom_library, PlasmaGetData\n")
         result = run("--check", "train.py", cwd=tmp_path)
         lines = [line.split(": ")[:2] for line in result.stdout.splitlines()[:-1]]
         assert lines == [
+            ["drawing.py:3", "tensorpack.lut"],
             ["helpers.py:3", "tensorpack.PlasmaGetData"],
             ["train.py:6", "tensorpack.QueueInputTrainerBase"],
             ["train.py:7", "tensorpack.SimpleTrainr"],

@@ -74,15 +74,6 @@ def test_no_file(tmp_path):
     assert read_state(str(tmp_path / "model-1.state")) is None
 
 
-def test_not_json(path):
-    """A state with other objects raises a TypeError that lists the valid types."""
-    with pytest.raises(
-        TypeError,
-        match=r"model-1.state' cannot be written as JSON: .*set.* Return only None, .* from state_dict\(\)",
-    ):
-        write_state(path, {"callbacks": {"x": {1, 2}}})
-
-
 def test_a_newer_format(path):
     """A file of a newer format raises a ValueError that names the version that wrote it."""
     write_record(path, {"format": 3, "version": "9.5", "state": {}})
@@ -93,11 +84,14 @@ def test_a_newer_format(path):
 
 
 @pytest.mark.parametrize(
-    "record", [[], {"format": "1", "state": {}}, {"state": {}}, {"format": 1, "state": []}]
+    "content",
+    ["[]", '{"format": "1", "state": {}}', '{"state": {}}', '{"format": 1, "state": []}', "[" * 10**6],
+    ids=["list", "text as format", "no format", "list as state", "deep"],
 )
-def test_another_record(path, record):
-    """A file with other content raises a DamagedFileError."""
-    write_record(path, record)
+def test_another_record(path, content):
+    """A file with other content, also with extremely deep lists, raises a DamagedFileError."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("state.json", content)
     with pytest.raises(ValueError, match="model-1.state cannot be read as the state of a checkpoint"):
         read_state(path)
 
@@ -111,21 +105,13 @@ def test_a_bomb(path, monkeypatch):
         read_state(path)
 
 
-def test_deep_lists(path):
-    """Extremely deep lists raise a DamagedFileError."""
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("state.json", "[" * 10**6)
-    with pytest.raises(ValueError, match="cannot be read as the state of a checkpoint"):
-        read_state(path)
-
-
 @pytest.mark.parametrize("state", [STATE, ARRAYS], ids=["no arrays", "arrays"])
 def test_mutations(path, state):
     """Changing, removing or adding a byte gives the same state or a DamagedFileError, never another error."""
     good = same = pack_state(state, "")
     numbers = random.Random(7)
     num_damaged = 0
-    for _ in range(500):
+    for _ in range(200):
         bad = bytearray(good)
         place = numbers.randrange(len(bad))
         kind = numbers.randrange(4)
@@ -143,7 +129,7 @@ def test_mutations(path, state):
         is_same = not isinstance(found, str) and pack_state(found, "") == same
         assert is_same or "model-1.state cannot be read as" in found
         num_damaged += not is_same
-    assert num_damaged > 300
+    assert num_damaged > 120
 
 
 def test_members_that_are_not_the_states(path):
@@ -186,30 +172,23 @@ def test_a_packed_state_is_a_copy(path):
     assert ([0.0, 0.0], [1]) == (read_state(path)["a"].tolist(), read_state(path)["b"])
 
 
-def test_an_array_of_objects(path):
-    """An array of Python objects raises a TypeError, and the old file stays."""
-    with pytest.raises(TypeError, match=r"model-1.state' has an array of Python objects \(dtype object\)"):
-        write_state(path, {"a": np.array([{}])})
-    assert STATE == read_state(path)
-
-
-def test_an_array_of_another_package(path):
-    """An array whose dtype NumPy cannot read back raises a TypeError."""
-    with pytest.raises(TypeError, match="has an array of dtype bfloat16, which is not a type of NumPy"):
-        write_state(path, {"a": np.zeros(2, tf.bfloat16.as_numpy_dtype)})
-
-
-@pytest.mark.parametrize("value", [np.ma.masked_array([1], [True]), np.int64(1)], ids=["masked", "scalar"])
-def test_other_types_of_numpy(path, value):
-    """Masked arrays and NumPy's scalars raise a TypeError, since they would come back as something else."""
-    with pytest.raises(TypeError, match="cannot be written as JSON.*Return only None, .* arrays"):
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        ({1, 2}, TypeError, r"cannot be written as JSON: .*set.* Return only None, .* from state_dict\(\)"),
+        (np.ma.masked_array([1], [True]), TypeError, "cannot be written as JSON.*Return only None, .* arrays"),
+        (np.int64(1), TypeError, "cannot be written as JSON.*Return only None, .* arrays"),
+        (np.array([{}]), TypeError, r"has an array of Python objects \(dtype object\)"),
+        (np.zeros(2, tf.bfloat16.as_numpy_dtype), TypeError, "has an array of dtype bfloat16, which is not a"),
+        ({"$array": 0}, ValueError, r"a dict with the key '\$array', which is reserved"),
+    ],
+    ids=["set", "masked", "scalar", "objects", "bfloat16", "reserved"],
+)  # fmt: skip
+def test_what_cannot_be_written(path, value, error, message):
+    """Other objects, and arrays that NumPy cannot read back, raise an error with the file's name. The old file stays."""
+    with pytest.raises(error, match=f"model-1.state' .*{message}"):
         write_state(path, {"a": value})
-
-
-def test_the_reserved_key(path):
-    """A dict with the key of references raises a ValueError."""
-    with pytest.raises(ValueError, match=r"a dict with the key '\$array', which is reserved"):
-        write_state(path, {"a": {"$array": 0}})
+    assert STATE == read_state(path)
 
 
 def test_too_many_arrays(path, monkeypatch):

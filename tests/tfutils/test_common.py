@@ -9,19 +9,13 @@ from tensorpack_lite.tfutils import common
 
 
 def test_session_config():
-    """The default configuration has soft placement, one thread inside an operation, and memory growth."""
+    """The default configuration, new each time, has soft placement, one thread inside an operation, and memory growth."""
     config = common.get_default_sess_config(0.5)
+    assert config is not common.get_default_sess_config(0.5)
     assert config.allow_soft_placement
     assert (1, 0) == (config.intra_op_parallelism_threads, config.inter_op_parallelism_threads)
-    assert (0.5, True) == (
-        config.gpu_options.per_process_gpu_memory_fraction,
-        config.gpu_options.allow_growth,
-    )
-
-
-def test_session_config_is_new_each_time():
-    """Each call returns a new configuration."""
-    assert common.get_default_sess_config() is not common.get_default_sess_config()
+    gpu = config.gpu_options
+    assert (0.5, True) == (gpu.per_process_gpu_memory_fraction, gpu.allow_growth)
 
 
 def test_version():
@@ -31,23 +25,13 @@ def test_version():
 
 class TestGlobalStep:
     def test_is_at_the_root(self):
-        """Inside scopes the variable has no prefix, and each graph has only one."""
-        with tf.variable_scope("v"), tf.name_scope("n"):
+        """Inside scopes, also of reuse, each graph has one: an int64 scalar, a global resource variable that is not trained."""
+        with tf.variable_scope("v", reuse=True), tf.name_scope("n"):
             step = common.get_global_step_var()
-        assert "global_step" == step.op.name
         assert step is common.get_global_step_var()
-
-    def test_kind(self):
-        """The global step is an int64 scalar, global, not trained, a resource variable."""
-        step = common.get_global_step_var()
-        assert (tf.int64, [], "VarHandleOp") == (step.dtype.base_dtype, step.shape.as_list(), step.op.type)
-        assert [step.op.name] == [v.op.name for v in tf.global_variables()]
+        assert ("global_step", tf.int64, []) == (step.op.name, step.dtype.base_dtype, step.shape.as_list())
+        assert ("VarHandleOp", [step]) == (step.op.type, tf.global_variables())
         assert [] == tf.trainable_variables()
-
-    def test_under_reuse(self):
-        """The global step can be created where variables are reused."""
-        with tf.variable_scope("v", reuse=True):
-            assert "global_step" == common.get_global_step_var().op.name
 
     def test_custom_getters_do_not_see_it(self):
         """Custom getters of the current scope do not apply to the global step."""
@@ -64,16 +48,13 @@ class TestGlobalStep:
         assert step is common.get_global_step_var()
 
     def test_value(self, sess):
-        """The value is read in the default session."""
+        """The value is read in the default session, even if another graph is the default."""
         step = common.get_global_step_var()
         sess.run(step.initializer)
         sess.run(step.assign_add(3))
-        assert 3 == common.get_global_step_value()
-
-    def test_value_without_session(self):
-        """Without a default session, a RuntimeError gives advice."""
-        with pytest.raises(RuntimeError, match="no default session"):
-            common.get_global_step_value()
+        with tf.Graph().as_default() as other:
+            assert 3 == common.get_global_step_value()
+        assert [] == other.get_operations()
 
 
 @pytest.mark.parametrize(
@@ -91,22 +72,20 @@ class TestNames:
         """A variable of each kind that TensorFlow has."""
         return tf.get_variable("v", initializer=3.0, use_resource=request.param)
 
-    def test_tensor_of_operation(self):
-        """The name of an operation means its first output."""
+    def test_operation_and_tensor(self):
+        """The name of an operation means its first output, or itself in get_op_or_tensor_by_name; a list gives a list."""
         x = tf.constant(1, name="x")
         assert [x, x] == common.get_tensors_by_names(["x", "x:0"])
+        assert x.op is common.get_op_or_tensor_by_name("x")
+        assert [x.op, x] == common.get_op_or_tensor_by_name(["x", "x:0"])
+        with pytest.raises(KeyError, match="'x:3' is not in the graph"):
+            common.get_op_or_tensor_by_name("x:3")
 
     def test_value_of_variable(self, var, sess):
         """The name of a variable means its value."""
         sess.run(var.initializer)
         assert [3.0, 3.0] == sess.run(common.get_tensors_by_names(["v", "v:0"]))
         assert 3.0 == sess.run(common.get_op_or_tensor_by_name("v:0"))
-
-    def test_operation(self):
-        """Without an index, get_op_or_tensor_by_name returns the operation, and a list for a list."""
-        x = tf.constant(1, name="x")
-        assert x.op is common.get_op_or_tensor_by_name("x")
-        assert [x.op, x] == common.get_op_or_tensor_by_name(["x", "x:0"])
 
     @pytest.mark.parametrize(
         "function", [common.get_op_or_tensor_by_name, lambda n: common.get_tensors_by_names([n])]
@@ -127,27 +106,7 @@ class TestNames:
             common.get_op_or_tensor_by_name(name)
         assert advised == ("write x = tf.identity(x, name='logits') in the model" in str(error.value))
 
-    def test_unknown_output(self):
-        """An output that the operation does not have raises a KeyError."""
-        tf.constant(1, name="x")
-        with pytest.raises(KeyError, match="'x:3' is not in the graph"):
-            common.get_op_or_tensor_by_name("x:3")
-
 
 def test_gpu_available(sess):
     """A session with only CPU devices has no GPU."""
     assert any(d.device_type == "GPU" for d in sess.list_devices()) == common.gpu_available_in_session()
-
-
-def test_gpu_available_without_session():
-    """Without a default session, a RuntimeError gives advice."""
-    with pytest.raises(RuntimeError, match="no default session"):
-        common.gpu_available_in_session()
-
-
-def test_global_step_of_the_session(sess):
-    """The step is read in the session's graph, even if another graph is the default."""
-    sess.run(common.get_global_step_var().initializer)
-    with tf.Graph().as_default() as other:
-        assert 0 == common.get_global_step_value()
-    assert [] == other.get_operations()

@@ -43,6 +43,8 @@ def test_of_targets(ops, target, op, expected):
         (lambda o: [o["d"], [o["c"]]], True),
         (lambda o: {"x": o["d"], 3: (o["b"],)}, True),
         (lambda o: Pair(o["d"], o["b"]), True),
+        (lambda o: {"s": tf.SparseTensor([[0]], tf.reshape(o["b"], [1]), [1])}, True),
+        (lambda o: tf.get_variable("w", initializer=o["b"], use_resource=True).initializer, True),
         (lambda o: "b:0", True),
         (lambda o: ["d", None], False),
         (lambda o: [], False),
@@ -50,13 +52,7 @@ def test_of_targets(ops, target, op, expected):
 )
 def test_of_fetches(ops, wrap, expected):
     """Every structure that `Session.run` accepts can be passed."""
-    assert expected == dependency_of_fetches(wrap(ops), ops["a"])
-
-
-def test_sparse_tensors(ops):
-    """The components of a sparse tensor are included."""
-    sparse = tf.SparseTensor(indices=[[0]], values=tf.reshape(ops["b"], [1]), dense_shape=[1])
-    assert dependency_of_fetches({"s": sparse}, ops["a"]) is True
+    assert expected is dependency_of_fetches(wrap(ops), ops["a"])
 
 
 @pytest.mark.parametrize("use_resource", [True, False])

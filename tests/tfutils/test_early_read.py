@@ -182,15 +182,9 @@ class TestSharedRead:
         assert w is seen[0]
         assert 2 == sess.run(value)
 
-    def test_caching(self):
-        """A variable with a caching device uses its cached copy."""
-        w = tf.get_variable("w", [2], use_resource=True, caching_device="/cpu:0")
-        assert "Identity" == shared_read(w).op.type
-
-    @pytest.mark.parametrize(
-        "make", [lambda: tf.constant(1.0), lambda: tf.get_variable("w", [2], use_resource=False)]
-    )
-    def test_others(self, make):
-        """Tensors and ref variables are returned unchanged."""
-        value = make()
-        assert value is shared_read(value)
+    def test_others(self):
+        """Tensors and ref variables are returned unchanged, and a variable with a caching device as its cached copy."""
+        for value in (tf.constant(1.0), tf.get_variable("w", [2], use_resource=False)):
+            assert value is shared_read(value)
+        cached = tf.get_variable("cached", [2], use_resource=True, caching_device="/cpu:0")
+        assert "Identity" == shared_read(cached).op.type

@@ -65,10 +65,11 @@ class TestHookedSession:
                     session.run(fetch, {branches.flag: flag})
 
     def test_the_result_of_a_condition(self, sess, branches):
-        """The results of conditions and loops can be fetched."""
+        """The results of conditions and loops can be fetched. They depend on no branch, so that their steps stay fast."""
         loop = tf.while_loop(lambda i: i < 3, lambda i: i + 1, [tf.constant(0)])
         values, count = HookedSession(sess, []).run([branches.result, loop])
         assert ([1.0, 2.0], 3) == (values.tolist(), count)
+        assert [] == find_conditional([branches.x, branches.result + 1.0, loop * 2])
 
     @pytest.mark.parametrize("kind", ["input", "nested", "control input", "switch"])
     def test_a_tensor_that_depends_on_a_branch(self, sess, branches, kind):
@@ -129,11 +130,6 @@ class TestCallers:
 
 
 class TestFindConditional:
-    def test_nothing_conditional(self, branches):
-        """Ordinary tensors and results of conditions and loops depend on no branch, so that their steps stay fast."""
-        loop = tf.while_loop(lambda i: i < 3, lambda i: i + 1, [tf.constant(0)])
-        assert [] == find_conditional([branches.x, branches.result + 1.0, loop * 2])
-
     def test_a_loop_in_a_branch(self, branches):
         """The result of a loop in a branch depends on the branch."""
         kept = []

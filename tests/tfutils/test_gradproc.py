@@ -12,8 +12,6 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.tfutils.gradproc import (
     CheckGradient,
     FilterNoneGrad,
-    GlobalNormClip,
-    GradientProcessor,
     MapGradient,
     PrintGradient,
     ScaleGradient,
@@ -26,10 +24,10 @@ A, B = np.array([3.0, -4.0], dtype="float32"), np.array([[12.0]], dtype="float32
 
 @pytest.fixture
 def grads():
-    """Two variables with known gradients of joint norm 13, and one without a gradient."""
+    """Two variables with known gradients, and one without a gradient."""
     return [
         (tf.constant(A), tf.get_variable("fc/W", shape=[2])),
-        (tf.constant(B), tf.get_variable("fc/b", shape=[1, 1])),
+        (tf.constant([[12.0]]), tf.get_variable("fc/b", shape=[1, 1])),
         (None, tf.get_variable("unused", shape=[])),
     ]
 
@@ -45,17 +43,6 @@ def names(grads) -> list:
 
 
 class TestGradientProcessor:
-    def test_one_name_scope_for_all_calls(self, grads):
-        """All operations are under the class name, without `_1` in the second call."""
-
-        class Double(GradientProcessor):
-            def _process(self, grads):
-                return [(tf.multiply(grad, 2, name="x2"), var) for grad, var in grads]
-
-        double = Double()
-        seen = [double.process(grads[:1])[0][0].op.name for _ in range(2)]
-        assert ["Double/x2", "Double/x2_1"] == seen
-
     def test_each_graph_has_its_own_scope(self):
         """A processor used in a second graph creates its name scope there."""
         processor = MapGradient(lambda grad: tf.identity(grad, name="x"))
@@ -77,16 +64,13 @@ class TestGradientProcessor:
         gc.collect()
         assert ghost() is None
 
-    def test_is_abstract(self):
-        """A subclass without _process cannot be created."""
-        with pytest.raises(TypeError, match="abstract"):
-            GradientProcessor()
-
 
 class TestFilterNoneGrad:
-    def test_drops_none(self, grads, capsys):
-        """Pairs without a gradient are dropped, with a warning that names the variables."""
-        assert ["fc/W", "fc/b"] == names(FilterNoneGrad().process(grads))
+    def test_the_warning(self, grads, capsys):
+        """A warning names the variables whose pairs are dropped, unless verbose is False."""
+        FilterNoneGrad(verbose=False).process(grads)
+        assert "" == capsys.readouterr().out
+        FilterNoneGrad().process(grads)
         assert "No gradient w.r.t 1 trainable variables: unused" in capsys.readouterr().out
 
     @pytest.mark.parametrize("skip_collection", [False, True])
@@ -100,69 +84,19 @@ class TestFilterNoneGrad:
         assert ["trained"] == names(FilterNoneGrad().process(pairs))
         assert "No gradient" not in capsys.readouterr().out
 
-    def test_quietly(self, grads, capsys):
-        """With verbose=False, no warning is logged."""
-        FilterNoneGrad(verbose=False).process(grads)
-        assert "" == capsys.readouterr().out
-
-
-class TestGlobalNormClip:
-    @pytest.mark.parametrize(("norm", "factor"), [(6.5, 0.5), (13.0, 1.0), (100.0, 1.0)])
-    def test_scales_all_by_one_factor(self, sess, grads, norm, factor):
-        """All gradients are scaled by one factor of sqrt(3^2 + 4^2 + 12^2) = 13, and None stays None."""
-        clipped = GlobalNormClip(norm).process(grads)
-        got_a, got_b = sess.run([clipped[0][0], clipped[1][0]])
-        np.testing.assert_allclose(A * factor, got_a, rtol=1e-6)
-        np.testing.assert_allclose(B * factor, got_b, rtol=1e-6)
-        assert clipped[2][0] is None
-        assert names(grads) == names(clipped)
-
-    def test_slices(self, sess):
-        """The values of slices count, and slices stay slices."""
-        var = tf.get_variable("e", shape=[4])
-        ((clipped, _),) = GlobalNormClip(1.0).process([(slices([3.0, 4.0]), var)])
-        np.testing.assert_allclose([0.6, 0.8], sess.run(clipped).values, rtol=1e-6)
-
-    @pytest.mark.parametrize("norm", [0, -1.0, float("nan")])
-    def test_refuses_other_norms(self, norm):
-        """A norm that is not positive raises a ValueError."""
-        with pytest.raises(
-            ValueError,
-            match=rf"GlobalNormClip: global_norm is not positive \(expected more than 0, got {norm}\)",
-        ):
-            GlobalNormClip(norm)
-
 
 class TestMapGradient:
-    def test_one_argument(self, sess, grads):
-        """func(grad) is applied to the variables whose whole name matches."""
-        mapped = MapGradient(lambda grad: grad * 2, regex="fc/W|x").process(grads[:2])
-        got = sess.run([grad for grad, _ in mapped])
-        assert ([6.0, -8.0], [[12.0]]) == (got[0].tolist(), got[1].tolist())
-
     def test_two_arguments(self, grads):
-        """func(grad, var) gets the variable as well."""
+        """func(grad, var) gets the variable as well; only required arguments of func are counted."""
         seen = []
         MapGradient(lambda grad, var: seen.append(var.op.name)).process(grads)
         assert ["fc/W", "fc/b", "unused"] == seen
-
-    def test_none_drops(self, grads):
-        """A pair whose gradient becomes None is dropped."""
-        assert ["fc/b", "unused"] == names(MapGradient(lambda grad: None, regex="fc/W").process(grads))
-
-    def test_bound_methods_and_defaults(self, grads):
-        """Only required arguments of func are counted."""
         assert 3 == len(MapGradient(lambda grad, scale=3: tf.zeros([])).process(grads))
 
     def test_warns_when_nothing_matches(self, grads, capsys):
         """A regex that matches no whole name logs a warning."""
         MapGradient(lambda grad: grad, regex="fc").process(grads)
         assert "MapGradient: 'fc' matches no variable" in capsys.readouterr().out
-
-    def test_refuses_other_functions(self):
-        """A function without or with more than two arguments raises a TypeError."""
-        with pytest.raises(TypeError, match=r"expected func\(grad\) or .*, got 3 arguments"):
-            MapGradient(lambda a, b, c: a)
 
 
 class TestSummaryGradient:
@@ -191,12 +125,6 @@ class TestSummaryGradient:
             SummaryGradient().process([(tf.constant(1.0), tf.get_variable("fc/W", shape=[]))])
             assert 2 == len(tf.get_collection(tf.GraphKeys.SUMMARIES))
 
-    def test_slices(self):
-        """The values of slices are summarized, and slices stay slices."""
-        pair = (slices(), tf.get_variable("e", shape=[4]))
-        assert [pair] == SummaryGradient(collections=["mine"]).process([pair])
-        assert 1 == len(tf.get_collection("mine"))
-
 
 class TestPrintGradient:
     def test_prints(self, sess, grads, capfd):
@@ -217,19 +145,8 @@ class TestPrintGradient:
                 ((printed, _),) = processor.process([(grad, var)])
                 assert printed is not grad
 
-    def test_slices(self, sess):
-        """Slices stay slices."""
-        ((printed, _),) = PrintGradient().process([(slices(), tf.get_variable("e", shape=[4]))])
-        assert [1.0, 2.0] == sess.run(printed).values.tolist()
-
 
 class TestCheckGradient:
-    def test_good_gradients_pass(self, sess, grads):
-        """Finite gradients do not change, and None is dropped."""
-        checked = CheckGradient().process(grads)
-        np.testing.assert_array_equal(A, sess.run(checked[0][0]))
-        assert ["fc/W", "fc/b"] == names(checked)
-
     @pytest.mark.parametrize("bad", [np.nan, np.inf])
     def test_bad_gradients_fail(self, sess, bad):
         """A gradient with NaN or infinity raises an error that names the variable."""
@@ -252,24 +169,3 @@ class TestScaleGradient:
         """A variable with factor 0 is not updated, not even by momentum."""
         assert ["fc/b"] == names(ScaleGradient(("fc/W", 0), verbose=False).process(grads[:2]))
         assert "" == capsys.readouterr().out
-
-    def test_slices_and_half_precision(self, sess):
-        """Slices stay slices, and dtypes do not change."""
-        pairs = [
-            (slices(), tf.get_variable("e", shape=[4])),
-            (tf.constant(2.0, tf.float16), tf.get_variable("h", shape=[], dtype=tf.float16)),
-        ]
-        (e, _), (h, _) = ScaleGradient((".*", 2.0)).process(pairs)
-        assert [2.0, 4.0] == sess.run(e).values.tolist()
-        assert (tf.float16, 4.0) == (h.dtype, sess.run(h))
-
-    @pytest.mark.parametrize("multipliers", ["fc", [("fc", 1.0), "x"], ("a", "b", "c")])
-    def test_refuses_other_multipliers(self, multipliers):
-        """Arguments other than pairs raise a TypeError."""
-        with pytest.raises(TypeError, match=r"expected a pair \(regex, factor\) or a list of them"):
-            ScaleGradient(multipliers)
-
-    def test_refuses_a_second_pair_as_verbose(self):
-        """A second pair passed as `verbose` by mistake raises a TypeError."""
-        with pytest.raises(TypeError, match="expected bool, got tuple.. Put several pairs into one list"):
-            ScaleGradient(("a", 1.0), ("b", 2.0))

@@ -92,17 +92,6 @@ def test_names(fresh_graph):
     assert set() == names[0] - names[1]
 
 
-def test_mistakes():
-    """Numbers out of range and calls in the wrong order raise a ValueError."""
-    plain = tf.train.GradientDescentOptimizer(1.0)
-    with pytest.raises(ValueError, match=r"initial_scale is too small \(expected at least 1, got 0\.5\)"):
-        DynamicLossScaleOptimizer(plain, initial_scale=0.5)
-    with pytest.raises(ValueError, match="call its compute_gradients before"):
-        DynamicLossScaleOptimizer(plain).apply_gradients([])
-    with pytest.raises(TypeError, match=r"expected a tf.train.Optimizer, got str"):
-        DynamicLossScaleOptimizer("sgd")
-
-
 @pytest.mark.parametrize(
     "wrap", [DynamicLossScaleOptimizer, lambda opt: AccumGradOptimizer(opt, 1)], ids=["scale", "accumulate"]
 )

@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from tensorpack_lite.tfutils.npy_dict import load_npy_dict
+from tensorpack_lite.tfutils.variable_files import load_npy_dict
 from tensorpack_lite.utils.errors import DamagedFileError
 
 
@@ -39,24 +39,24 @@ def test_never_runs_code(tmp_path, monkeypatch):
     assert not os.path.exists("pwned")
 
 
-def test_refuses_plain_arrays(tmp_path):
-    """A plain array raises a DamagedFileError."""
-    np.save(str(tmp_path / "a.npy"), np.zeros(3))
-    with pytest.raises(DamagedFileError, match="expected a dictionary .*, got an array of float64"):
-        load_npy_dict(str(tmp_path / "a.npy"))
-
-
-def test_refuses_other_objects(tmp_path):
-    """A list raises a DamagedFileError."""
-    box = np.empty([], dtype=object)
-    box[()] = [1, 2]
-    np.save(str(tmp_path / "a.npy"), box)
-    with pytest.raises(DamagedFileError, match="expected a dictionary .*, got a list"):
-        load_npy_dict(str(tmp_path / "a.npy"))
-
-
-def test_refuses_other_files(tmp_path):
-    """A file in another format raises a DamagedFileError."""
-    (tmp_path / "a.npy").write_bytes(b"hello, this is text")
-    with pytest.raises(DamagedFileError, match="magic string"):
-        load_npy_dict(str(tmp_path / "a.npy"))
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (np.zeros(3), "expected a dictionary .*, got an array of float64"),
+        ([1, 2], "expected a dictionary .*, got a list"),
+        (b"hello, this is text", "magic string"),
+    ],
+)
+def test_other_files(tmp_path, content, message):
+    """An array, a list, or a file in another format raises a DamagedFileError."""
+    path = tmp_path / "a.npy"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif isinstance(content, list):
+        box = np.empty([], dtype=object)
+        box[()] = content
+        np.save(str(path), box)
+    else:
+        np.save(str(path), content)
+    with pytest.raises(DamagedFileError, match=message):
+        load_npy_dict(str(path))

@@ -54,11 +54,6 @@ class TestProxyOptimizer:
         assert ["x/Momentum"] == [var.op.name for var in proxy.variables()]
         assert isinstance(proxy, tf.train.Optimizer)
 
-    def test_refuses_other_optimizers(self):
-        """A Keras optimizer raises a TypeError."""
-        with pytest.raises(TypeError, match=r"ProxyOptimizer: expected a tf\.train\.Optimizer, got object"):
-            ProxyOptimizer(object())
-
 
 class TestApplyGradProcessors:
     def test_in_order(self, sess):
@@ -75,15 +70,6 @@ class TestApplyGradProcessors:
         assert "train_op" == getattr(op, "op", op).name
         assert [1, 2] == trajectory(sess, op, step, 2)
 
-    def test_refuses_other_things(self):
-        """Arguments of other types raise a TypeError."""
-        with pytest.raises(TypeError, match="gradprocs .*expected list or tuple, got ScaleGradient"):
-            apply_grad_processors(SGD(1.0), ScaleGradient((".*", 3.0)))
-        with pytest.raises(
-            TypeError, match="an item of gradprocs .*expected GradientProcessor, got function"
-        ):
-            apply_grad_processors(SGD(1.0), [lambda grads: grads])
-
 
 class TestPostProcessOptimizer:
     @pytest.mark.parametrize("use_resource", KINDS)
@@ -95,26 +81,12 @@ class TestPostProcessOptimizer:
         assert "train_op" == op.name
         assert [4.0, 6.0, 10.0] == trajectory(sess, op, x, 3)
 
-    def test_none_does_nothing(self, sess):
-        """If `func` returns None, the variable is not changed further."""
-        x = tf.get_variable("x", initializer=3.0)
-        op = PostProcessOptimizer(SGD(1.0), lambda var: None).minimize(x * 1.0)
-        assert [2.0] == trajectory(sess, op, x, 1)
-
-    def test_global_step(self, sess):
-        """The global step is incremented once per call."""
+    @pytest.mark.parametrize("optimizer", [PostProcessOptimizer, VariableAssignmentOptimizer])
+    def test_none_does_nothing(self, sess, optimizer):
+        """If `func` returns None, the variable keeps the value of the update, and the step is counted once."""
         x, step = tf.get_variable("x", initializer=3.0), tf.train.create_global_step()
-        op = PostProcessOptimizer(SGD(1.0), lambda var: None).minimize(x * 1.0, global_step=step)
-        assert [1, 2] == trajectory(sess, op, step, 2)
-
-    def test_refuses_tensors(self):
-        """A `func` that returns a tensor raises a TypeError, because it may have forgotten to assign it."""
-        x = tf.get_variable("x", initializer=3.0)
-        with pytest.raises(
-            TypeError,
-            match="PostProcessOptimizer: the result of func: expected an operation or None, got .*Tensor",
-        ):
-            PostProcessOptimizer(SGD(1.0), lambda var: tf.constant(1.0)).minimize(x * 1.0)
+        op = optimizer(SGD(1.0), lambda var: None).minimize(x * 1.0, global_step=step)
+        assert [[2.0, 1], [1.0, 2]] == trajectory(sess, op, [x, step], 2)
 
 
 class TestVariableAssignmentOptimizer:
@@ -131,12 +103,6 @@ class TestVariableAssignmentOptimizer:
         x = tf.get_variable("x", initializer=3.0, use_resource=True)
         opt = VariableAssignmentOptimizer(SGD(1.0), lambda var: var * 2.0)
         assert [4.0, 6.0] == trajectory(sess, opt.minimize(x * 1.0), x, 2)
-
-    def test_none_leaves_it(self, sess):
-        """If `func` returns None, the variable keeps the value of the update."""
-        x = tf.get_variable("x", initializer=3.0)
-        op = VariableAssignmentOptimizer(SGD(1.0), lambda var: None).minimize(x * 1.0)
-        assert [2.0] == trajectory(sess, op, x, 1)
 
 
 class TestAccumGradOptimizer:
@@ -192,24 +158,23 @@ class TestAccumGradOptimizer:
         """Names are the same as in tensorpack, and those of the wrapped optimizer are the same as without accumulation."""
         x = tf.get_variable("fc/W", initializer=0.0)
         AccumGradOptimizer(tf.train.AdamOptimizer(1.0), 3).minimize(x * 1.0)
-        assert [
-            "AccumGrad/counter",
-            "beta1_power",
-            "beta2_power",
-            "fc/W",
-            "fc/W/AccumGrad",
-            "fc/W/Adam",
-            "fc/W/Adam_1",
-        ] == global_names()
+        slots = ["fc/W", "fc/W/AccumGrad", "fc/W/Adam", "fc/W/Adam_1"]
+        assert ["AccumGrad/counter", "beta1_power", "beta2_power", *slots] == global_names()
         assert ["fc/W"] == [var.op.name for var in tf.trainable_variables()]
 
-    def test_names_under_a_name_scope(self):
-        """The names are correct under a name scope, which the replicated trainer uses."""
-        x = tf.get_variable("x", initializer=0.0)
+    def test_names_under_scopes(self):
+        """Under a name scope, as in the replicated trainer, and under a variable scope, the names are correct, too."""
+        with tf.variable_scope("gen"):
+            x = tf.get_variable("x", initializer=0.0)
         with tf.name_scope("apply_gradients"):
             op = AccumGradOptimizer(tf.train.AdamOptimizer(1.0), 3).minimize(x * 1.0, name="apply_grad_0")
         assert "apply_gradients/apply_grad_0" == op.name
-        assert {"apply_gradients/AccumGrad/counter", "apply_gradients/beta1_power"} <= set(global_names())
+        expected = {"apply_gradients/AccumGrad/counter", "apply_gradients/beta1_power", "gen/x/AccumGrad"}
+        assert expected <= set(global_names())
+        with tf.variable_scope("discrim"):
+            y = tf.get_variable("y", initializer=0.0)
+            AccumGradOptimizer(SGD(1.0), 3).minimize(y * 1.0)
+        assert "discrim/y/AccumGrad" in global_names()
 
     def test_one_counter_for_each_tower(self, sess):
         """Sums and counters of replicas are local, with the names of their towers, and none is global."""
@@ -252,12 +217,6 @@ class TestAccumGradOptimizer:
         sess.run(ops[1])
         assert -2.0 == sess.run(x)
 
-    def test_global_step_counts_calls(self, sess):
-        """The global step counts calls, not updates."""
-        x, step = tf.get_variable("x", initializer=0.0), tf.train.create_global_step()
-        op = AccumGradOptimizer(SGD(1.0), 3).minimize(x * 1.0, global_step=step)
-        assert [1, 2, 3, 4] == trajectory(sess, op, step, 4)
-
     @pytest.mark.parametrize(
         ("name", "expected"), [("train_op", "train_op"), (None, "AccumGradOptimizer/cond_update_grad")]
     )
@@ -267,13 +226,6 @@ class TestAccumGradOptimizer:
         op = AccumGradOptimizer(SGD(1.0), 3).minimize(x * 1.0, name=name)
         assert isinstance(op, tf.Operation)
         assert expected == op.name
-
-    def test_inside_a_variable_scope(self):
-        """Inside a variable scope, the name of a sum starts with the name of its variable."""
-        with tf.variable_scope("gen"):
-            x = tf.get_variable("x", initializer=0.0)
-            AccumGradOptimizer(SGD(1.0), 3).minimize(x * 1.0)
-        assert "gen/x/AccumGrad" in global_names()
 
     def test_with_processors_outside(self, sess):
         """With processors outside, each small gradient is processed."""
@@ -294,28 +246,11 @@ class TestAccumGradOptimizer:
             assert -3.0 == other.run(x)
 
     def test_none_gradients(self, sess):
-        """Pairs without a gradient are omitted, and a ValueError is raised if none has one."""
-        x, y = tf.get_variable("x", initializer=0.0), tf.get_variable("y", initializer=0.0)
-        op = AccumGradOptimizer(SGD(1.0), 1).minimize(x * 1.0)
-        assert [-1.0] == trajectory(sess, op, x, 1)
-        with pytest.raises(ValueError, match="no variable has a gradient"):
-            AccumGradOptimizer(SGD(1.0), 1).apply_gradients([(None, y)])
-
-    @pytest.mark.parametrize(
-        ("niter", "error"), [(0, ValueError), (-1, ValueError), (1.5, TypeError), (True, TypeError)]
-    )
-    def test_refuses_other_counts(self, niter, error):
-        """Other values of niter raise an error at construction."""
-        with pytest.raises(error, match="AccumGradOptimizer: .*niter"):
-            AccumGradOptimizer(SGD(1.0), niter)
-
-    def test_refuses_other_gradients(self):
-        """Gradients that are numbers or arrays raise a TypeError."""
-        x = tf.get_variable("x", initializer=0.0)
-        with pytest.raises(TypeError, match="a gradient: expected a tensor or IndexedSlices, got float"):
-            AccumGradOptimizer(SGD(1.0), 1).apply_gradients([(1.0, x)])
-        with pytest.raises(TypeError, match="expected a variable for each gradient, got"):
-            AccumGradOptimizer(SGD(1.0), 1).apply_gradients([(tf.constant(1.0), tf.constant(1.0))])
+        """Pairs without a gradient are omitted. The global step counts calls, not updates."""
+        x, step = tf.get_variable("x", initializer=0.0), tf.train.create_global_step()
+        tf.get_variable("y", initializer=0.0)
+        op = AccumGradOptimizer(SGD(1.0), 2).minimize(x * 1.0, global_step=step)
+        assert [[0.0, 1], [-2.0, 2]] == trajectory(sess, op, [x, step], 2)
 
     def test_ref_variables_under_v2_control_flow(self):
         """A ref variable under TF 2's control flow raises a ValueError with advice."""

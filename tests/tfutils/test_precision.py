@@ -12,7 +12,7 @@ from tensorpack_lite.input_source import PlaceholderInput
 from tensorpack_lite.models import Conv2D
 from tensorpack_lite.tfutils import optimizer
 from tensorpack_lite.tfutils.gradproc import GlobalNormClip
-from tensorpack_lite.tfutils.loss_scale import DynamicLossScaleOptimizer, scale_loss
+from tensorpack_lite.tfutils.loss_scale import scale_loss
 from tensorpack_lite.tfutils.precision import check_precision, precision_scope, with_precision
 from tensorpack_lite.tfutils.tower.context import TowerContext
 from tensorpack_lite.train import SimpleTrainer
@@ -56,10 +56,11 @@ class TestScope:
         assert graphs[0] == graphs[1]
 
     def test_it_ends(self):
-        """The scope ends with its block, also after an error."""
+        """The scope ends with its block, also after an error, which stays as it is."""
         x = tf.zeros([1, 4, 4, 2])
-        with pytest.raises(KeyError), TowerContext("", is_training=True), precision_scope("mixed_float16"):
-            raise KeyError("an error of the model")
+        with pytest.raises(ValueError, match="^mine$"), TowerContext("", is_training=True):
+            with precision_scope("mixed_float16"):
+                raise ValueError("mine")
         with TowerContext("", is_training=True):
             assert tf.float32 == Conv2D("conv", x, 3, 3).dtype
 
@@ -72,18 +73,6 @@ class TestScope:
                 with precision_scope("mixed_float16"):
                     y = Conv2D("conv", x, 2, 3)
                     tf.add(y, x) if is_narrow_first else tf.add(x, y)
-
-    def test_other_errors(self):
-        """Other errors of the model have no such advice."""
-        with pytest.raises(ValueError, match="^mine$"), precision_scope("mixed_float16"):
-            raise ValueError("mine")
-
-    @pytest.mark.parametrize("function", [precision_scope, lambda name: with_precision(name, None, None)])
-    def test_unknown(self, function):
-        """An unknown precision raises ValueError with the valid ones."""
-        with pytest.raises(ValueError, match="expected 'float32', 'mixed_float16' or 'mixed_bfloat16'"):
-            with function("float16"):
-                pass
 
     def test_bfloat16(self):
         """TensorFlow 1.15, which has no kernels for it, raises RuntimeError for "mixed_bfloat16"; TensorFlow 2 does not."""
@@ -140,11 +129,10 @@ class TestScaleLoss:
     """The place of the DynamicLossScaleOptimizer among an optimizer's wrappers."""
 
     def test_inside_processors(self):
-        """Gradient processors stay around it, so that they see unscaled gradients."""
+        """Gradient processors stay around it, so that they see unscaled gradients. A second call changes nothing."""
         opt = optimizer.apply_grad_processors(sgd(), [GlobalNormClip(1.0)])
         scaled = scale_loss(optimizer.apply_grad_processors(opt, []))
-        inner = scaled._opt._opt
-        assert isinstance(inner, DynamicLossScaleOptimizer)
+        assert scaled is scale_loss(scaled)
         x = tf.get_variable("x", initializer=3.0)
         grads = scaled.compute_gradients(tf.square(x))
         with tf.Session() as sess:
@@ -152,11 +140,7 @@ class TestScaleLoss:
             sess.run(tf.global_variables_initializer())
             sess.run(update)
             assert 2.0 == sess.run(x)  # clipped to norm 1
-
-    def test_once(self):
-        """An optimizer that has one already is returned itself."""
-        opt = optimizer.apply_grad_processors(DynamicLossScaleOptimizer(sgd()), [GlobalNormClip(1.0)])
-        assert opt is scale_loss(opt)
+        assert "loss_scale/scale" in [var.op.name for var in tf.global_variables()]
 
     def test_accumulation(self, sess):
         """Gradients are accumulated unscaled, and an infinite one is skipped."""

@@ -43,14 +43,27 @@ def values_of(serialized) -> dict:
 
 class TestAddMovingSummary:
     @pytest.mark.parametrize("decay", [0.95, 0.5, 0.0])
-    @pytest.mark.parametrize("dtype", [tf.float32, tf.float64, tf.float16])
+    @pytest.mark.parametrize("dtype", [tf.float32, tf.float64, tf.float16, tf.int64])
     def test_average(self, sess, decay, dtype):
-        """The average equals the closed form, from the first step on."""
+        """The average equals the closed form, from the first step on; summary and variable have it. It is float32 or float64."""
         x = tf.placeholder(dtype, [], name="x")
         (average,) = add_moving_summary(x, decay=decay)
+        assert average.dtype == (tf.float64 if dtype == tf.float64 else tf.float32)
         sess.run(tf.local_variables_initializer())
-        got = [sess.run(average, {x: sample}) for sample in SAMPLES]
+        merged, got = tf.summary.merge_all(), []
+        for sample in SAMPLES:
+            value, summary = sess.run([average, merged], {x: sample})
+            assert {"x-summary": np.float32(value)} == values_of(summary)
+            got.append(value)
+        assert got[-1] == sess.run(tf.local_variables()[0])
         np.testing.assert_allclose(expected_averages(SAMPLES, decay), got, rtol=1e-6)
+
+    @pytest.mark.parametrize("use_resource", [True, False])
+    def test_takes_variables(self, sess, use_resource):
+        """A variable can be summarized like a tensor."""
+        (average,) = add_moving_summary(tf.get_variable("w", initializer=2.0, use_resource=use_resource))
+        sess.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        assert 2.0 == sess.run(average)
 
     @pytest.mark.parametrize("sample", [1.0, 0.1, 3.3333333, 1e-20, 123456.7])
     def test_first_average_is_the_first_sample(self, sess, sample):
@@ -60,42 +73,21 @@ class TestAddMovingSummary:
         sess.run(tf.local_variables_initializer())
         assert np.float32(sample) == sess.run(average, {x: sample})
 
-    def test_variable_holds_the_average(self, sess):
-        """The variable EMA/x has the value that the summary shows."""
-        x = tf.placeholder(tf.float32, [], name="x")
-        (average,) = add_moving_summary(x)
-        sess.run(tf.local_variables_initializer())
-        for sample in SAMPLES:
-            got = sess.run(average, {x: sample})
-        assert got == sess.run(tf.local_variables()[0])
-
     def test_samples_added_without_the_average(self, sess):
         """Samples that are added without the average count in it once, also if both are evaluated in one run."""
         x = tf.placeholder(tf.float32, [], name="x")
         (average,) = add_moving_summary(x, decay=0.5)
         add = accumulate_op(average)
+        with pytest.raises(KeyError):
+            accumulate_op(tf.constant(1.0, name="another"))
         sess.run(tf.local_variables_initializer())
         for sample in SAMPLES[:-1]:
             sess.run(add, {x: sample})
         got, _ = sess.run([average, add], {x: SAMPLES[-1]})
         np.testing.assert_allclose(expected_averages(SAMPLES, 0.5)[-1], got, rtol=1e-6)
 
-    def test_tensor_that_is_not_an_average(self):
-        """Only averages have an operation that adds a sample."""
-        add_moving_summary(tf.constant(1.0, name="x"))
-        with pytest.raises(KeyError):
-            accumulate_op(tf.constant(1.0, name="another"))
-
-    def test_integers(self, sess):
-        """Integers are averaged as float32."""
-        x = tf.placeholder(tf.int64, [], name="x")
-        (average,) = add_moving_summary(x, decay=0.5)
-        sess.run(tf.local_variables_initializer())
-        assert [1.0, np.float32(5 / 3)] == [sess.run(average, {x: sample}) for sample in (1, 2)]
-        assert tf.float32 == average.dtype
-
     def test_names_and_collections(self):
-        """Names and collections are the same as in tensorpack."""
+        """Names and collections are those of tensorpack, without the tower, with one scope EMA, and under a local override."""
         with tf.name_scope("losses"):
             cost = tf.constant(1.0, name="cost")
             (average,) = add_moving_summary(cost)
@@ -103,39 +95,12 @@ class TestAddMovingSummary:
         assert ["EMA/losses/cost", "EMA/losses/cost/biased", "EMA/losses/cost/local_step"] == [
             var.op.name for var in tf.local_variables()
         ]
-        assert [] == tf.global_variables()
-        assert [] == tf.trainable_variables()
-        assert ["losses/cost-summary"] == summaries()
         assert [average] == tf.get_collection(MOVING_SUMMARY_OPS_KEY)
-
-    def test_two_calls_share_one_scope(self):
-        """Two calls use the same scope EMA."""
-        averages = add_moving_summary(tf.constant(1.0, name="a")) + add_moving_summary(
-            tf.constant(1.0, name="b")
-        )
-        assert ["EMA/a_EMA_apply", "EMA/b_EMA_apply"] == [average.op.name for average in averages]
-
-    def test_names_lose_the_tower(self):
-        """The prefix `tower0/` is not part of a statistic's name."""
-        with TrainTowerContext("tower0", index=0, total=2):
-            add_moving_summary(tf.constant(1.0, name="cost"))
-        assert "EMA/cost" == tf.local_variables()[0].op.name
-        assert ["cost-summary"] == summaries()
-
-    def test_summary_shows_the_updated_average(self, sess):
-        """In the step that updates the average, the summary shows the new value."""
-        x = tf.placeholder(tf.float32, [], name="x")
-        add_moving_summary(x)
-        sess.run(tf.local_variables_initializer())
-        merged = tf.summary.merge_all()
-        assert {"x-summary": 3.0} == values_of(sess.run(merged, {x: 3.0}))
-
-    @pytest.mark.parametrize("use_resource", [True, False])
-    def test_takes_variables(self, sess, use_resource):
-        """A variable can be summarized like a tensor."""
-        (average,) = add_moving_summary(tf.get_variable("w", initializer=2.0, use_resource=use_resource))
-        sess.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
-        assert 2.0 == sess.run(average)
+        with TrainTowerContext("tower0", index=0, total=2), override_to_local_variable():
+            add_moving_summary(tf.constant(1.0, name="error"))
+        assert "EMA/error" == tf.local_variables()[3].op.name
+        assert ["losses/cost-summary", "error-summary"] == summaries()
+        assert [] == tf.global_variables() == tf.trainable_variables()
 
     def test_collections_can_be_chosen(self):
         """The collections of the update and of the summary can be chosen, and None means no collection."""
@@ -182,12 +147,6 @@ class TestAddMovingSummary:
             add_moving_summary(tf.constant(1.0, name="b"))
         assert ["EMA/a", "EMA/v/b"] == [var.op.name for var in tf.local_variables()[::3]]
 
-    def test_under_local_override(self):
-        """Inside override_to_local_variable, the average is a local variable as usual."""
-        with override_to_local_variable():
-            add_moving_summary(tf.constant(1.0, name="a"))
-        assert (3, 0) == (len(tf.local_variables()), len(tf.global_variables()))
-
     def test_twice(self):
         """A second average of the same tensor raises a ValueError."""
         cost = tf.constant(1.0, name="cost")
@@ -203,37 +162,16 @@ class TestAddMovingSummary:
             add_moving_summary(tf.constant(1.0), tf.constant([1.0, 2.0], name="v"))
         assert [] == tf.local_variables()
 
-    def test_refuses_numbers(self):
-        """A number instead of a tensor raises a TypeError."""
-        with pytest.raises(TypeError, match="add_moving_summary: expected a tensor, got float"):
-            add_moving_summary(1.0)
-
-    @pytest.mark.parametrize("decay", [1.0, -0.1, 20])
-    def test_refuses_other_decays(self, decay):
-        """A decay outside of 0 <= decay < 1 raises a ValueError."""
-        with pytest.raises(ValueError, match=rf"decay is out of range \(expected 0 <= x < 1, got {decay}\)"):
-            add_moving_summary(tf.constant(1.0), decay=decay)
-
-    def test_refuses_unknown_arguments(self):
-        """A misspelled option raises a TypeError."""
-        with pytest.raises(TypeError, match="argument .decays"):
-            add_moving_summary(tf.constant(1.0), decays=0.9)
-
 
 class TestAddTensorSummary:
     def test_numbers(self, sess):
-        """The mean, the rms and the fraction of zeros are correct, in the requested order."""
+        """The mean, the rms and the fraction of zeros are correct, in the requested order. Others have their names, too."""
         values = np.array([[3.0, 0.0], [0.0, 4.0]], dtype="float32")
         add_tensor_summary(tf.constant(values, name="x"), ["mean", "rms", "sparsity"])
         assert ["x-mean", "x-rms", "x-sparsity"] == summaries()
         got = values_of(sess.run(tf.summary.merge_all()))
         assert {"x-mean": 1.75, "x-rms": 2.5, "x-sparsity": 0.5} == got
-
-    def test_scalar_and_histogram(self):
-        """Names of scalars and histograms end in -summary and -histogram."""
-        add_tensor_summary(
-            tf.constant(1.0, name="x"), ["scalar", "histogram"], name="y", collections=["mine"]
-        )
+        add_tensor_summary(tf.zeros([]), ["scalar", "histogram"], name="y", collections=["mine"])
         assert ["y-summary", "y-histogram"] == [tensor.op.name for tensor in tf.get_collection("mine")]
 
     @pytest.mark.parametrize(("main_tower_only", "expected"), [(True, []), (False, ["tower1/x-mean"])])
@@ -244,13 +182,6 @@ class TestAddTensorSummary:
                 tf.zeros([2]), ["mean"], name="x", main_tower_only=main_tower_only, collections=["mine"]
             )
         assert expected == [tensor.op.name for tensor in tf.get_collection("mine")]
-
-    def test_unknown_type(self):
-        """An unknown type raises a ValueError that lists the valid types."""
-        with pytest.raises(
-            ValueError, match="a type is unknown .*expected 'scalar', 'histogram', .* got 'max'"
-        ):
-            add_tensor_summary(tf.zeros([2]), ["mean", "max"])
 
 
 class TestAddActivationSummary:
@@ -276,27 +207,16 @@ class TestAddActivationSummary:
 class TestAddParamSummary:
     @pytest.mark.parametrize("use_resource", [True, False])
     def test_whole_names_match(self, sess, use_resource):
-        """A regex must match the whole name: `.*/W` matches conv0/W, but not conv0/W2 or conv0/b."""
+        """A regex must match the whole name: `.*/W` matches conv0/W, but not conv0/W2 or conv0/b. Calls share a scope."""
         for name in ("conv0/W", "conv0/W2", "conv0/b"):
             tf.get_variable(name, initializer=[3.0, 4.0], use_resource=use_resource)
-        add_param_summary((".*/W", ["rms", "histogram"]), ("conv0/b", ["mean"]))
-        assert [
-            "param-summary/conv0/W-rms",
-            "param-summary/conv0/W-histogram",
-            "param-summary/conv0/b-mean",
-        ] == summaries()
+        add_param_summary((".*/W", ["rms", "histogram"]))
+        add_param_summary(("conv0/b", ["mean"]))
+        names = ["conv0/W-rms", "conv0/W-histogram", "conv0/b-mean"]
+        assert [f"param-summary/{name}" for name in names] == summaries()
         sess.run(tf.global_variables_initializer())
         got = values_of(sess.run(tf.get_collection(tf.GraphKeys.SUMMARIES)[0]))
-        assert [("param-summary/conv0/W-rms", np.float32(np.sqrt(12.5)))] == [
-            (k, np.float32(v)) for k, v in got.items()
-        ]
-
-    def test_a_second_call_shares_the_scope(self):
-        """Two calls use the same scope param-summary."""
-        for name in ("a", "b"):
-            tf.get_variable(name, shape=[2])
-            add_param_summary((name, ["mean"]))
-        assert ["param-summary/a-mean", "param-summary/b-mean"] == summaries()
+        assert {"param-summary/conv0/W-rms": pytest.approx(np.sqrt(12.5), rel=1e-6)} == got
 
     def test_nothing_in_other_towers(self):
         """Towers other than the first training tower have no summaries."""
@@ -305,18 +225,8 @@ class TestAddParamSummary:
             add_param_summary(("W", ["mean"]), collections=["mine"])
         assert [] == tf.get_collection("mine")
 
-    def test_refuses_other_arguments(self):
-        """A list of pairs instead of a pair raises a TypeError."""
-        with pytest.raises(TypeError, match="expected pairs"):
-            add_param_summary([".*/W"])
-
 
 class TestCreate:
-    def test_scalar(self):
-        """The summary has the tag and the value."""
-        (value,) = create_scalar_summary("a", np.float64(1.5)).value
-        assert ("a", 1.5) == (value.tag, value.simple_value)
-
     @pytest.mark.parametrize("channels", [1, 3, 4])
     def test_image(self, sess, channels):
         """TensorFlow decodes the same pixels in RGB order, without OpenCV."""
@@ -331,17 +241,10 @@ class TestCreate:
         decoded = sess.run(tf.image.decode_png(tf.constant(value.image.encoded_image_string)))
         np.testing.assert_array_equal(images[0].clip(0, 255).astype("uint8"), decoded)
 
-    def test_several_images(self):
-        """Several images have numbered tags."""
-        assert ["im/0", "im/1"] == [v.tag for v in create_image_summary("im", np.zeros([2, 4, 4, 3])).value]
-
     def test_out_of_range(self, sess):
-        """Values outside of [0, 255] are clipped."""
+        """Values outside of [0, 255] are clipped. Several images have numbered tags; a scalar has its tag and value."""
         (value,) = create_image_summary("im", np.array([-5.0, 300.0]).reshape(1, 1, 2, 1)).value
         decoded = sess.run(tf.image.decode_png(tf.constant(value.image.encoded_image_string)))
         assert [0, 255] == decoded.ravel().tolist()
-
-    def test_refuses_other_shapes(self):
-        """An image without a batch axis raises a ValueError."""
-        with pytest.raises(ValueError, match=r"'im' .*expected \[N, H, W, C\], got \(4, 4, 3\)"):
-            create_image_summary("im", np.zeros([4, 4, 3]))
+        assert ["im/0", "im/1"] == [v.tag for v in create_image_summary("im", np.zeros([2, 4, 4, 3])).value]
+        assert {"a": 1.5} == values_of(create_scalar_summary("a", np.float64(1.5)).SerializeToString())

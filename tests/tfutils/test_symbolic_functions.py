@@ -16,17 +16,12 @@ class TestRms:
         """The result is sqrt(mean(x^2))."""
         np.testing.assert_allclose(np.sqrt(np.mean(X**2)), sess.run(rms(tf.constant(X))), rtol=1e-6)
 
-    def test_default_name_is_at_the_root(self):
-        """The default name is that of the tensor, at the root of the graph."""
+    def test_names(self):
+        """The default name is that of the tensor, at the root of the graph; a given name is in the current scope."""
         with tf.name_scope("a"):
             x = tf.constant(X, name="x")
         with tf.name_scope("b"):
-            assert "a/x/rms" == rms(x).op.name
-
-    def test_own_name_is_in_the_scope(self):
-        """A given name is in the current scope."""
-        with tf.name_scope("b"):
-            assert "b/r" == rms(tf.constant(X), name="r").op.name
+            assert ("a/x/rms", "b/r") == (rms(x).op.name, rms(x, name="r").op.name)
 
 
 class TestPsnr:

@@ -42,18 +42,6 @@ class TestForward:
         np.testing.assert_allclose(VALUES[:total].mean(0), got[0], rtol=1e-3 if dtype == tf.float16 else 1e-6)
         assert all(np.array_equal(got[0], other) for other in got)
 
-    def test_one_tower(self):
-        """With one tower, the value itself is returned."""
-        value = value_of(0)
-        (mean,) = in_towers(lambda index: mean_over_towers(value, "layer"), 1)
-        assert value is mean
-
-    def test_an_unknown_shape(self, sess):
-        """A shape that is unknown at construction works."""
-        lengths = [tf.placeholder_with_default(VALUES[index], [None]) for index in range(2)]
-        means = in_towers(lambda index: mean_over_towers(lengths[index], "layer"), 2)
-        np.testing.assert_allclose(VALUES[:2].mean(0), sess.run(means[1]))
-
     def test_one_after_the_other(self, sess):
         """A mean can depend on another mean."""
 
@@ -65,21 +53,18 @@ class TestForward:
         for got in sess.run(in_towers(build)):
             np.testing.assert_allclose(expected, got, rtol=1e-6)
 
-    def test_several_builds_in_a_graph(self, sess):
-        """Several builds in a graph are independent, also with other numbers of towers."""
-        for total in (2, 3, 2):
-            means = in_towers(lambda index: mean_over_towers(value_of(index), "layer"), total)
-            np.testing.assert_allclose(VALUES[:total].mean(0), sess.run(means[0]), rtol=1e-6)
-
-    def test_towers_with_variable_scopes(self, sess):
-        """The variable scopes of towers are not part of the layer's name."""
+    @pytest.mark.parametrize("own", [False, True])
+    def test_several_builds_in_a_graph(self, sess, own):
+        """Several builds in a graph are independent. Variable scopes of towers are not in the layer's name; shapes may be unknown."""
 
         def build(index):
             with tf.variable_scope("bn"):
-                return mean_over_towers(value_of(index), f"Layer '{tf.get_variable_scope().name}'")
+                value = tf.placeholder_with_default(VALUES[index], [None])
+                return mean_over_towers(value, f"Layer '{tf.get_variable_scope().name}'")
 
-        means = sess.run(in_towers(build, own=True))
-        np.testing.assert_allclose(VALUES.mean(0), means[2], rtol=1e-6)
+        for total in (2, 3, 2):
+            means = in_towers(build, total, own)
+            np.testing.assert_allclose(VALUES[:total].mean(0), sess.run(means[-1]), rtol=1e-6)
 
     def test_a_tower_that_is_run_alone(self, sess):
         """Running one tower runs only those parts of the others that it depends on."""
@@ -180,42 +165,14 @@ class TestGradient:
         assert [None] != tf.gradients(means[1], inputs[1])
 
 
+def gradients_of_mean(index):
+    """Build fewer gradients in the second tower."""
+    value = value_of(index)
+    mean = mean_over_towers(value, "layer")
+    return [tf.gradients(mean, value) for _ in range(2 - index)]
+
+
 class TestTowersThatDiffer:
-    def fails(self, message, build):
-        with pytest.raises(RuntimeError, match=message):
-            in_towers(build, 2)
-
-    def test_another_name(self):
-        """A tower with another layer raises an error while it is built."""
-        self.fails(
-            "layer1: tower 1 builds it where another tower has built layer0",
-            lambda index: mean_over_towers(value_of(index), f"layer{index}"),
-        )
-
-    def test_fewer_layers(self):
-        """A tower with fewer layers raises an error when all towers are built."""
-        self.fails(
-            "^layer: missing in tower 1 of 2. Towers that share",
-            lambda index: [mean_over_towers(value_of(index), "layer") for _ in range(2 - index)],
-        )
-
-    def test_more_layers(self):
-        """A tower with more layers raises an error when all towers are built."""
-        self.fails(
-            "^layer: missing in tower 0 of 2",
-            lambda index: [mean_over_towers(value_of(index), "layer") for _ in range(1 + index)],
-        )
-
-    def test_fewer_gradients(self):
-        """A tower with fewer gradients raises an error when all towers are built."""
-
-        def build(index):
-            value = value_of(index)
-            mean = mean_over_towers(value, "layer")
-            return [tf.gradients(mean, value) for _ in range(2 - index)]
-
-        self.fails("^A gradient of layer: missing in tower 1 of 2", build)
-
     def test_without_a_builder(self, sess):
         """Without a builder, running an incomplete mean raises an error that names the placeholder."""
         with TrainTowerContext("tower0", index=0, total=2):
@@ -227,18 +184,49 @@ class TestTowersThatDiffer:
         with pytest.raises(RuntimeError, match="layer: missing in tower 1 of 2"):
             require_all_towers(2)
 
+    @pytest.mark.parametrize(
+        ("message", "build"),
+        [
+            (
+                "layer1: tower 1 builds it where another tower has built layer0",
+                lambda index: mean_over_towers(value_of(index), f"layer{index}"),
+            ),
+            (
+                "^layer: missing in tower 1 of 2. Towers that share",
+                lambda index: [mean_over_towers(value_of(index), "layer") for _ in range(2 - index)],
+            ),
+            (
+                "^layer: missing in tower 0 of 2",
+                lambda index: [mean_over_towers(value_of(index), "layer") for _ in range(1 + index)],
+            ),
+            ("^A gradient of layer: missing in tower 1 of 2", gradients_of_mean),
+        ],
+        ids=["another name", "fewer layers", "more layers", "fewer gradients"],
+    )
+    def test_they_raise(self, message, build):
+        """A tower with other layers or gradients raises an error, while it is built or when all towers are."""
+        with pytest.raises(RuntimeError, match=message):
+            in_towers(build, 2)
+
 
 class TestInvalidPlaces:
-    @pytest.mark.parametrize("is_training", [False, None])
+    def test_alone(self):
+        """With one tower or one rank, the value itself is returned."""
+        value = value_of(0)
+        assert [value] == in_towers(lambda index: mean_over_towers(value, "layer"), 1)
+        with TrainTowerContext("", ranks=TowerRanks(1, None)):
+            assert value is mean_over_ranks(value, "layer")
+
+    @pytest.mark.parametrize("is_training", [False, None, True])
     def test_no_training_tower(self, is_training):
-        """Outside of a training tower, a RuntimeError is raised."""
+        """Outside of a training tower, or without ranks, a RuntimeError is raised."""
         value = value_of(0)
         with pytest.raises(
-            RuntimeError, match="layer: a mean over towers or processes works only in training towers"
+            RuntimeError, match="layer: a mean over .* only in training towers|Use HorovodTrainer or Coll"
         ):
             if is_training is None:
                 mean_over_towers(value, "layer")
-            with TowerContext("", is_training=False):
+            with TowerContext("", is_training=is_training):
                 mean_over_ranks(value, "layer")
 
     @pytest.mark.parametrize("is_v2", [False, True])
@@ -276,19 +264,6 @@ class TestRanks:
         np.testing.assert_allclose(
             [VALUES[0] ** 3 / 2, 3 * VALUES[0] ** 2 / 2, 6 * VALUES[0] / 2], got, rtol=1e-6
         )
-
-    def test_one_rank(self):
-        """With one rank, the value itself is returned."""
-        value = value_of(0)
-        with TrainTowerContext("", ranks=self.RANKS._replace(size=1)):
-            assert value is mean_over_ranks(value, "layer")
-
-    def test_no_ranks(self):
-        """Without ranks, the error names the trainers that have them."""
-        with TrainTowerContext(""), pytest.raises(
-            RuntimeError, match="Use HorovodTrainer or CollectiveTrainer"
-        ):
-            mean_over_ranks(value_of(0), "layer")
 
 
 def test_one_mean_for_all(fresh_graph):

@@ -12,19 +12,12 @@ from tensorpack_lite.callbacks.saver import ModelSaver
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.callback_factory import CallbackFactory
+from tensorpack_lite.loop.moments import MOMENTS
 from tensorpack_lite.loop.state import Outcome, StopTraining
 
 ENDS = [StopTraining("enough"), tf.errors.OutOfRangeError(None, None, "no more data")]
 ERRORS = [ValueError("mine"), KeyboardInterrupt(), StopIteration("over")]
-DURING = [
-    "before_train",
-    "before_epoch",
-    "before_run",
-    "after_run",
-    "trigger_step",
-    "after_epoch",
-    "trigger_epoch",
-]
+DURING = ["before_train", *[name for name, row in MOMENTS.items() if row.period]]
 
 
 class TestEnds:

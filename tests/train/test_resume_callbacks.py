@@ -17,6 +17,7 @@ from fakes.trainers import CountingTrainer, Killed, ScalingTrainer, run_resumed
 from tensorpack_lite import callbacks as cb
 from tensorpack_lite.callbacks import saver as saver_module
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.batch import BatchData
 from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.train.config import AutoResumeTrainConfig
 from tensorpack_lite.train.exact.what_is_exact import begin_exact_resume
@@ -249,6 +250,25 @@ def inference():
     return Case([runner], lambda trainer: rounds.rounds)
 
 
+def measures(kind, name):
+    """Validate after each step, over the shuffled samples 0 to 6 in batches of 2. With the weight w, y = x * w and `cost` = mean(y)."""
+
+    def make():
+        samples = DataFromList([[np.float32(i)] for i in range(7)], shuffle=True)
+        infs = [cb.ScalarStats("cost", name), cb.RegressionErrors("y", "x", prefix=name)]
+        runner = kind(BatchData(samples, 2, remainder=True), infs, tower_name=name)
+
+        def look(trainer):
+            step, cost = trainer.monitors.get_history(f"{name}_cost")[-1]
+            mae = trainer.monitors.get_latest(f"{name}_mae")
+            assert (trainer.global_step, 3.0 * (1 + step), 3.0 * step) == (step, cost, mae)
+            return cost
+
+        return Case([cb.PeriodicTrigger(runner, every_k_steps=1)], look)
+
+    return make
+
+
 def stop_early(*args, **kwargs):
     def make():
         stop = cb.EarlyStopping(*args, **kwargs)
@@ -312,7 +332,7 @@ GROUPS = {
     "setters": (SETTERS, {}),
     "setters before the saver": (SETTERS, {"is_saver_last": True}),
     "setters in a group": (SETTERS[:2], {"is_grouped": True}),
-    "EarlyStopping": ([stop_early("stat", patience=3)], {}),
+    "EarlyStopping": ([stop_early("stat", mode="min", patience=3)], {}),
     "EarlyStopping before the saver": (
         [stop_early("at_end", mode="max", patience=1)],
         {"is_saver_last": True},
@@ -321,7 +341,7 @@ GROUPS = {
         [
             keep_best(lambda: cb.MinSaver("stat")),
             keep_best(lambda: cb.MaxSaver("stat")),
-            keep_best(lambda: cb.TopKSaver("stat", k=2)),
+            keep_best(lambda: cb.TopKSaver("stat", k=2, mode="min")),
         ],
         {},
     ),
@@ -349,6 +369,14 @@ GROUPS = {
     ),
     "generators": ([draw], {"exact": True}),
     "inferencers": ([inference], {"make_trainer": ScalingTrainer}),
+    "measures": (
+        [
+            measures(cb.InferenceRunner, "one"),
+            measures(partial(cb.DataParallelInferenceRunner, gpus=3), "towers"),
+            measures(cb.ShardedInferenceRunner, "ranks"),
+        ],
+        {"make_trainer": ScalingTrainer, "exact": True},
+    ),
 }
 
 

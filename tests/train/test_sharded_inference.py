@@ -23,7 +23,7 @@ def validated(directory, size, *arguments):
 def test_numbers_are_those_of_the_chief_alone(tmp_path, size, count):
     """The results equal those of the chief alone, to the bit, for any number of datapoints, and all ranks have them."""
     ended, ranks = validated(tmp_path, size, count)
-    for name in ("cost", "wrong"):
+    for name in ("cost", "wrong", "accuracy", "f1", "r2", *["auc"][: count > 1]):
         assert 2 == len(ranks[0][f"one_{name}"])
         assert [ranks[0][f"one_{name}"]] * size == [rank[f"all_{name}"] for rank in ranks]
         assert [[]] * (size - 1) == [rank[f"one_{name}"] for rank in ranks[1:]]

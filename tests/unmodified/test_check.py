@@ -10,7 +10,7 @@ from unmodified import corpus
 
 pytestmark = pytest.mark.slow
 
-WITH_STAND_INS = ["star_names_2017"]  # it imports names that it does not use, and could not
+WITH_STAND_INS = ["star_names_2017"]
 
 # one process for all scripts, because TensorFlow takes seconds to start
 _CHECK = """\
@@ -22,6 +22,24 @@ for script in sys.argv[1:]:
         if not one.is_provided:
             print(one.file, one.line, one.name, one.reason)
 """
+
+
+# what the script with stand-ins imports and does not use, and could not
+STAND_INS = [
+    "dataflow.parallel.PlasmaGetData",
+    "RL",
+    "utils.loadcaffe.get_caffe_pb",
+    "globvars",
+    "ModelFromMetaGraph",
+]
+
+
+def test_stand_ins(tmp_path):
+    """The names that a script could not use are those that are listed."""
+    (tmp_path / "check.py").write_text(_CHECK)
+    script = str(corpus.FOLDER / "families" / "star_names_2017.py")
+    lines = corpus.run_script("check", script, cwd=tmp_path, folder=tmp_path).splitlines()
+    assert [f"tensorpack.{name}" for name in STAND_INS] == [line.split()[2] for line in lines]
 
 
 def test_scripts(tmp_path):

@@ -10,7 +10,6 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from tensorpack_lite.utils import argtools
 from tensorpack_lite.utils.argtools import (
     call_only_once,
     get_data_format,
@@ -35,30 +34,28 @@ class TestMapArg:
 
         return train
 
-    def test_positional(self, train):
-        """A positional argument is converted."""
-        assert (0, [0, 1, 2], (), {}) == train(0, 3)
+    @pytest.mark.parametrize(
+        ("args", "kwargs", "expected"),
+        [
+            ((0, 3), {}, (0, [0, 1, 2], (), {})),
+            ((), {"gpus": 3, "first": 0}, (0, [0, 1, 2], (), {})),
+            ((0,), {}, (0, 2, (), {})),
+            ((0, 1, 5, 6), {"x": 7}, (0, [0], (5, 6), {"x": 7})),
+        ],
+        ids=["positional", "keyword", "default", "others"],
+    )
+    def test_only_the_argument_is_converted(self, train, args, kwargs, expected):
+        """An argument that is passed is converted; a default and other arguments are not."""
+        assert expected == train(*args, **kwargs)
 
-    def test_keyword(self, train):
-        """A keyword argument is converted."""
-        assert (0, [0, 1, 2], (), {}) == train(gpus=3, first=0)
-
-    def test_not_passed(self, train):
-        """A default is not converted."""
-        assert (0, 2, (), {}) == train(0)
-
-    def test_other_arguments_are_passed(self, train):
-        """`*args` and `**kwargs` are passed unchanged."""
-        assert (0, [0], (5, 6), {"x": 7}) == train(0, 1, 5, 6, x=7)
+    def test_keeps_the_docstring(self, train):
+        """The decorated function has the docstring of the function."""
+        assert "Train a model." == train.__doc__
 
     def test_missing_argument(self, train):
         """A call without a required argument raises the function's own TypeError."""
         with pytest.raises(TypeError, match="missing 1 required positional argument: 'first'"):
             train(gpus=3)
-
-    def test_keeps_the_docstring(self, train):
-        """The decorated function has the docstring of the function."""
-        assert "Train a model." == train.__doc__
 
 
 class TestMemoized:
@@ -107,13 +104,6 @@ class Cubes(Squares):
 
 
 class TestMemoizedMethod:
-    def test_once_per_arguments(self):
-        """The method is called once for each argument."""
-        squares = Squares()
-
-        assert [4, 4, 9] == [squares.square(2), squares.square(2), squares.square(3)]
-        assert [(2, 0), (3, 0)] == squares.calls
-
     def test_values_of_keywords_count(self):
         """Different values of a keyword argument have different results."""
         squares = Squares()
@@ -201,14 +191,6 @@ class TestCallOnlyOnce:
             machine.start()
         assert 1 == machine.starts
 
-    def test_each_instance_has_its_call(self):
-        """Each instance may be called once."""
-        first, second = Machine(), Machine()
-        first.start()
-        second.start()
-
-        assert [1, 1] == [first.starts, second.starts]
-
     def test_property_setter(self):
         """A property may be set once on each instance."""
         machine, other = Machine(), Machine()
@@ -243,6 +225,14 @@ class TestCallOnlyOnce:
         assert "started big" == machine.start()
         with pytest.raises(RuntimeError, match=r"BigMachine\.start"):
             machine.start()
+
+    def test_each_instance_has_its_call(self):
+        """Each instance may be called once."""
+        first, second = Machine(), Machine()
+        first.start()
+        second.start()
+
+        assert [1, 1] == [first.starts, second.starts]
 
 
 class TestGraphMemoized:
@@ -308,41 +298,26 @@ class TestLogOnce:
         log_once.cache_clear()
 
     def test_a_message_is_logged_once(self, capsys):
-        """Each message is logged once."""
+        """Each message is logged once, by the given function of the logger."""
         for _ in range(3):
             log_once("one")
         log_once("two")
 
-        assert ["one", "two"] == [line.split("] ")[1] for line in capsys.readouterr().out.splitlines()]
+        log_once("careful", func="warning")
 
-    def test_level(self):
-        """`func` selects the function of the logger."""
-        with mock.patch.object(argtools.logger, "warning") as warning:
-            log_once("careful", "warning")
-            log_once("careful", func="warning")
-
-        warning.assert_called_with("careful")
+        lines = [line.split("] ")[1] for line in capsys.readouterr().out.splitlines()]
+        assert ["one", "two", "WRN careful"] == lines
 
 
 class TestShapes:
-    @pytest.mark.parametrize("a", [3, np.int64(3), np.int32(3), np.uint8(3), (3, 3), [3, 3]])
+    @pytest.mark.parametrize("a", [3, np.int64(3), np.int32(3), np.uint8(3), (3, 3), [3, 3], (2, 5)])
     def test_shape2d(self, a):
-        """An integer of Python or NumPy becomes a list of two, and a pair becomes a list."""
+        """An integer of Python or NumPy becomes a list of two, and a pair becomes a new list."""
         result = shape2d(a)
 
-        assert [3, 3] == result
+        assert (list(a) if isinstance(a, (tuple, list)) else [3, 3]) == result
         assert isinstance(result, list)
-
-    def test_shape2d_keeps_the_order(self):
-        """The order of a pair is kept."""
-        assert [2, 5] == shape2d((2, 5))
-
-    def test_shape2d_returns_a_new_list(self):
-        """Changing the result does not change the argument."""
-        pair = [2, 5]
-        shape2d(pair).append(0)
-
-        assert [2, 5] == pair
+        assert result is not a
 
     def test_shape2d_length(self):
         """A list of another length raises a ValueError."""
@@ -372,10 +347,6 @@ class TestShapes:
         """The shape has height 2 and width 5 in the positions of the data format."""
         assert shape == shape4d((2, 5), data_format)
 
-    def test_shape4d_default(self):
-        """The default data format is NHWC."""
-        assert [1, 3, 3, 1] == shape4d(3)
-
     @pytest.mark.parametrize(("names"), [("NHWC", "channels_last"), ("NCHW", "channels_first")])
     def test_get_data_format(self, names):
         """Keras's and TensorFlow's names are both accepted and returned."""
@@ -388,3 +359,7 @@ class TestShapes:
         """An unknown name raises a ValueError that lists the known ones."""
         with pytest.raises(ValueError, match="expected 'NHWC', .*got 'NWHC'"):
             get_data_format("NWHC")
+
+    def test_shape4d_default(self):
+        """The default data format is NHWC."""
+        assert [1, 3, 3, 1] == shape4d(3)

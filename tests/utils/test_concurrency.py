@@ -13,6 +13,7 @@ from unittest import mock
 import pytest
 
 from tensorpack_lite.utils import concurrency
+from tensorpack_lite.utils.argtools import log_once
 from tensorpack_lite.utils.concurrency import (
     LoopThread,
     ShareSessionThread,
@@ -56,22 +57,6 @@ class TestStoppableThread:
 
         assert second.stopped()
 
-    def test_put_and_get(self):
-        """The queue methods pass objects, including None."""
-        thread, objects = StoppableThread(), queue.Queue()
-        thread.queue_put_stoppable(objects, "a")
-        thread.queue_put_stoppable(objects, None)
-
-        assert ["a", None] == [thread.queue_get_stoppable(objects) for _ in range(2)]
-
-    def test_put_waits_for_room(self, monkeypatch):
-        """Putting into a full queue waits for room."""
-        monkeypatch.setattr(concurrency, "_POLL_SECONDS", 0.001)
-        objects = mock.Mock(put=mock.Mock(side_effect=[queue.Full, queue.Full, None]))
-        StoppableThread().queue_put_stoppable(objects, "a")
-
-        assert [mock.call("a", timeout=0.001)] * 3 == objects.put.call_args_list
-
     @pytest.mark.parametrize("method", ["put", "get"])
     def test_waiting_ends_when_stopped(self, monkeypatch, method):
         """A thread that waits for a queue ends soon after `stop`."""
@@ -96,9 +81,19 @@ class TestStoppableThread:
         assert not thread.is_alive()
         assert thread.result is None
 
-    def test_polls_are_short(self):
-        """A thread polls a queue at least twice a second."""
-        assert concurrency._POLL_SECONDS <= 0.5
+    def test_put_and_get(self, monkeypatch):
+        """The queue methods pass objects, including None; putting into a full queue waits for room."""
+        monkeypatch.setattr(concurrency, "_POLL_SECONDS", 0.001)
+        thread, objects = StoppableThread(), queue.Queue(1)
+        putting = threading.Thread(
+            target=lambda: [thread.queue_put_stoppable(objects, k) for k in ("a", None)]
+        )
+        putting.start()
+        putting.join(0.05)
+        assert putting.is_alive()
+
+        assert ["a", None] == [thread.queue_get_stoppable(objects) for _ in range(2)]
+        putting.join()
 
 
 class TestLoopThread:
@@ -283,15 +278,6 @@ class TestStartProcMaskSignal:
 
         assert [signal.SIG_IGN] * 3 == seen
 
-    def test_takes_a_thread(self):
-        """A thread is started like a process."""
-        done = threading.Event()
-        thread = threading.Thread(target=done.set)
-        start_proc_mask_signal(thread)
-        thread.join(30)
-
-        assert done.is_set()
-
     @pytest.mark.slow
     @pytest.mark.parametrize("method", ["fork", "spawn"])
     def test_a_process_ignores_ctrl_c(self, method, run_script):
@@ -321,6 +307,15 @@ class TestStartProcMaskSignal:
         )
 
         assert "0 alive\nparent interrupted\n" == done.stdout
+
+    def test_takes_a_thread(self):
+        """A thread is started like a process."""
+        done = threading.Event()
+        thread = threading.Thread(target=done.set)
+        start_proc_mask_signal(thread)
+        thread.join(30)
+
+        assert done.is_set()
 
 
 class TestEnsureProcTerminate:
@@ -405,25 +400,16 @@ class TestDeathSignal:
         assert "True" == works
         assert has_ended(int(pid))
 
+    @pytest.mark.parametrize("platform", ["darwin", "linux"])
     @pytest.mark.parametrize(("warn", "num_warnings"), [(True, 1), (False, 0)])
-    def test_elsewhere_it_warns(self, monkeypatch, warn, num_warnings):
-        """On other systems than Linux, the result is False with a warning, unless it is disabled."""
-        monkeypatch.setattr(concurrency.sys, "platform", "darwin")
-        with mock.patch.object(concurrency, "log_once") as log_once:
-            assert concurrency.enable_death_signal(_warn=warn) is False
-
-        assert num_warnings == log_once.call_count
-
-    @pytest.mark.parametrize(("warn", "num_warnings"), [(True, 1), (False, 0)])
-    def test_refused_it_warns(self, monkeypatch, warn, num_warnings):
-        """If the system rejects prctl, the result is False with a warning, unless it is disabled."""
+    def test_elsewhere_it_warns(self, monkeypatch, platform, warn, num_warnings, log_lines):
+        """On other systems than Linux, and if prctl fails, the result is False with a warning, unless it is disabled."""
         library = mock.Mock(prctl=mock.Mock(return_value=-1))
-        monkeypatch.setattr(concurrency.sys, "platform", "linux")
+        log_once.cache_clear()
+        monkeypatch.setattr(concurrency.sys, "platform", platform)
         monkeypatch.setattr(concurrency.ctypes, "CDLL", mock.Mock(return_value=library))
-        with mock.patch.object(concurrency, "log_once") as log_once:
-            assert concurrency.enable_death_signal(_warn=warn) is False
-
-        assert num_warnings == log_once.call_count
+        assert concurrency.enable_death_signal(_warn=warn) is False
+        assert num_warnings == len(log_lines)
 
 
 class TestSubprocCall:

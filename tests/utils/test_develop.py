@@ -76,6 +76,11 @@ class TestLogDeprecated:
             "[Deprecated] old is deprecated and will be removed after 31 Jan 2030. Use new.",
         ] == warnings(capsys)
 
+    def test_without_a_name_and_a_text(self):
+        """A warning without a name and a text raises a ValueError."""
+        with pytest.raises(ValueError, match="name and text are both empty"):
+            log_deprecated(eos="2030-01-31")
+
     def test_number_of_warnings(self, capsys):
         """Each name has its own maximum number of warnings."""
         for _ in range(3):
@@ -83,11 +88,6 @@ class TestLogDeprecated:
             log_deprecated("older", max_num_warnings=1)
 
         assert 2 == len(warnings(capsys))
-
-    def test_without_a_name_and_a_text(self):
-        """A warning without a name and a text raises a ValueError."""
-        with pytest.raises(ValueError, match="name and text are both empty"):
-            log_deprecated(eos="2030-01-31")
 
 
 @pytest.mark.parametrize("create", [create_dummy_class, create_dummy_func])

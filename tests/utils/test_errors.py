@@ -29,10 +29,6 @@ class TestTypeError:
         assert isinstance(error, TypeError)
         assert "QueueInput: expected a DataFlow, got list. Wrap it." == str(error)
 
-    def test_without_advice(self):
-        """Without advice, the message ends with the period."""
-        assert "f: expected a path, got NoneType." == str(type_error("f", "a path", None))
-
     def test_a_class(self):
         """A class in the place of its object is named, with the call that creates the object; a built-in class is only named."""
         error = type_error("f", "an error", OwnError)

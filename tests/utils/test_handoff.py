@@ -13,6 +13,7 @@ import time
 from collections import deque
 
 import pytest
+from fakes.waiting import wait_until
 
 from tensorpack_lite.utils.handoff import HandoffQueue
 
@@ -41,14 +42,6 @@ def join(threads):
     for thread in threads:
         thread.join(max(0, deadline - time.monotonic()))
     assert not any(thread.is_alive() for thread in threads), "deadlock"
-
-
-def wait_until(condition):
-    """Wait for another thread."""
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def raise_interrupt(*_):

@@ -9,9 +9,3 @@ def test_names_are_upstreams():
     """The operation and the collection have tensorpack's names."""
     assert "global_step_incr" == naming.GLOBAL_STEP_INCR_OP_NAME
     assert "MOVING_SUMMARY_OPS" == naming.MOVING_SUMMARY_OPS_KEY
-
-
-def test_names_are_different():
-    """All names differ."""
-    keys = [naming.READ_BEFORE_UPDATE_KEY, naming.MOVING_SUMMARY_OPS_KEY]
-    assert len(keys) == len(set(keys))

@@ -9,8 +9,7 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 
-from tensorpack_lite.utils.pickle_sizes import check_pickle_sizes
-from tensorpack_lite.utils.plain_pickle import check_plain, load_plain
+from tensorpack_lite.utils.plain_pickle import check_pickle_sizes, check_plain, load_plain
 
 OBJECTS = np.empty(2, dtype=object)
 OBJECTS[0], OBJECTS[1] = [1, np.arange(3)], {"a": np.float32(2)}

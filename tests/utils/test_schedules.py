@@ -50,14 +50,6 @@ def test_a_negative_point(schedule):
         schedule(-1)
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_the_rest_follows_the_warm_up(name):
-    """No value after the warm-up is above the highest one, and the next point is close to it."""
-    schedule = ALL[name](warmup=4)
-    assert max(values(schedule, 90)) == pytest.approx(0.4)
-    assert schedule(4) == pytest.approx(0.4, rel=0.15)
-
-
 def test_constant():
     """Without a warm-up, the value is constant."""
     assert [0.1] * 5 == values(schedules.constant(0.1), 5)

@@ -12,6 +12,7 @@ import time
 
 import numpy as np
 import pytest
+from fakes.waiting import wait_until
 
 from tensorpack_lite.dataflow import DataFromList, MapData
 from tensorpack_lite.diagnostics.hangs import where_socket
@@ -193,9 +194,7 @@ def test_locks(waiting):
     thread = threading.Thread(target=wait_for, args=(lock,))
     with lock:
         thread.start()
-        deadline = time.monotonic() + 60
-        while not is_in_lock(lines_of(frame_of_thread(thread.ident))):
-            assert time.monotonic() < deadline
+        wait_until(lambda: is_in_lock(lines_of(frame_of_thread(thread.ident))))
     thread.join()
     assert not is_in_lock(lines_of(frame_of_thread(waiting.ident)))
     assert not is_in_lock([])

@@ -53,18 +53,6 @@ class TestRatioCounter:
 
         assert (3, 8, 0.375) == (counter.count, counter.total, counter.ratio)
 
-    def test_empty(self):
-        """The ratio without values is 0."""
-        assert 0 == RatioCounter().ratio
-
-    def test_reset(self):
-        """`reset` sets both counts to 0."""
-        counter = RatioCounter()
-        counter.feed(1)
-        counter.reset()
-
-        assert (0, 0) == (counter.count, counter.total)
-
     @pytest.mark.parametrize("number", [np.float32(1), np.uint8(1), np.array(1, "float16")], ids=repr)
     def test_numbers_of_numpy(self, number):
         """Counts of NumPy's small types do not round or wrap around."""
@@ -74,12 +62,15 @@ class TestRatioCounter:
             counter.feed(number, number)
         assert (2**24 + 3, 2**25 + 3) == (counter.count, counter.total)
 
-    def test_accuracy(self):
-        """`accuracy` is the ratio."""
-        accuracy = Accuracy()
-        accuracy.feed(3, 4)
+    def test_reset(self):
+        """Without values, the ratio, or accuracy, is 0; `reset` sets both counts to 0."""
+        counter = Accuracy()
+        assert 0 == counter.ratio
+        counter.feed(3, 4)
+        assert (0.75, 0.75) == (counter.accuracy, counter.ratio)
+        counter.reset()
 
-        assert (0.75, 0.75) == (accuracy.accuracy, accuracy.ratio)
+        assert (0, 0) == (counter.count, counter.total)
 
 
 class TestBinaryStatistics:

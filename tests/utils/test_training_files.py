@@ -314,15 +314,6 @@ class TestRefuse:
         with pytest.raises(OSError, match="is the current directory"):
             logger.set_logger_dir(".")
 
-    def test_an_error_keeps_the_directory_in_use(self, tmp_path):
-        """After such an error, the log continues in the former directory."""
-        logger.set_logger_dir(str(tmp_path / "log"))
-        with pytest.raises(OSError, match="is the current directory"):
-            logger.set_logger_dir(".", "d")
-        logger.info("still here")
-        assert str(tmp_path / "log") == logger.get_logger_dir()
-        assert "still here" in files_in(tmp_path / "log")["log.log"]
-
     def test_keeping_is_allowed_everywhere(self):
         """With "k", the current directory may be the logger's."""
         logger.set_logger_dir(".", "k")

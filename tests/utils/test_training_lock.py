@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
+from fakes.waiting import wait_until
 
 from tensorpack_lite.utils import logger, training_lock
 from tensorpack_lite.utils.training_lock import TrainingLock
@@ -333,11 +334,3 @@ def write_over(path, **changes):
         content = {**json.load(file), **changes}
     with open(path, "w", encoding="utf-8") as file:
         json.dump(content, file)
-
-
-def wait_until(condition):
-    """Wait for something that a thread does."""
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tensorpack_lite.utils.uncaught import EndsBriefly, end_briefly
+from tensorpack_lite.utils.brief_traceback import EndsBriefly, end_briefly
 
 
 @pytest.fixture

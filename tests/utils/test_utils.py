@@ -99,15 +99,6 @@ class TestTqdm:
             monkeypatch.delenv(variable, raising=False)
         monkeypatch.delitem(utils.sys.modules, "ipykernel", raising=False)
 
-    def test_defaults(self):
-        """The library's defaults are returned."""
-        kwargs = get_tqdm_kwargs(file=FakeFile(True))
-
-        assert 0.5 == kwargs["smoothing"]
-        assert kwargs["dynamic_ncols"] is True
-        assert kwargs["ascii"] is True
-        assert "rate_noinv_fmt" in kwargs["bar_format"]
-
     def test_arguments_override_defaults(self):
         """Given arguments override the defaults, and others are added."""
         kwargs = get_tqdm_kwargs(smoothing=0.1, mininterval=7, total=3, file=FakeFile(False))

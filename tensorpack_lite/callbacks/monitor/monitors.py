@@ -17,13 +17,14 @@ from ...loop.trainer import LoopMonitors
 from ...tfutils.summary import create_image_summary, create_scalar_summary
 from ...utils import logger
 from ...utils.checks import check_type
+from ...utils.naming import TOWER_PREFIX
+from ...utils.stats import as_python_number
 from ..expected import advice_on_order, find_late_reporter
 from .base import MonitorBase
 from .epoch_line import EpochLine
 from .json_file import JSONWriter
 from .rows import counter_in
 
-_TOWER_PREFIX = re.compile("(?<![^/])tower[0-9]+/")
 _SUMMARY_SUFFIX = re.compile("-summary$")
 
 
@@ -81,7 +82,7 @@ class Monitors(Callback, LoopMonitors):
         Raises:
             TypeError: `val` is something else.
         """
-        number = _as_python_number(name, val)
+        number = check_type(f"Monitors.put_scalar '{name}'", as_python_number(val), (int, float), "a number")
         self._tell_scalar(name, number)
         self._tell_summary(create_scalar_summary(name, number))
 
@@ -120,7 +121,7 @@ class Monitors(Callback, LoopMonitors):
             summary = tf.Summary.FromString(summary)
         check_type("Monitors.put_summary: summary", summary, tf.Summary, "a tf.Summary or its bytes")
         for value in summary.value:
-            value.tag = _TOWER_PREFIX.sub("", value.tag)
+            value.tag = TOWER_PREFIX.sub("", value.tag)
             if value.WhichOneof("value") == "simple_value":
                 value.tag = _SUMMARY_SUFFIX.sub("", value.tag)
                 self._tell_scalar(value.tag, value.simple_value)
@@ -283,13 +284,6 @@ class Monitors(Callback, LoopMonitors):
     def _tell_summary(self, summary: tf.Summary) -> None:
         for monitor in self._monitors:
             monitor.process_summary(summary)
-
-
-def _as_python_number(name: str, val: Any) -> float:
-    """Convert any kind of number to a Python int or float."""
-    if isinstance(val, (np.generic, np.ndarray)) and np.ndim(val) == 0:
-        val = val.item()
-    return check_type(f"Monitors.put_scalar '{name}'", val, (int, float), "a number")
 
 
 def _as_image_batch(name: str, val: np.ndarray) -> np.ndarray:

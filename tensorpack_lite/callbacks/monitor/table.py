@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 from tabulate import tabulate
 
 from ...utils import logger
+from ...utils.direction import better_direction
 from .base import MonitorBase
-
-_SMALLER_IS_BETTER = {
-    "cost", "err", "error", "loss", "mae", "mse", "nll", "perplexity", "ppl", "rmse", "wrong",
-}  # fmt: skip
-_LARGER_IS_BETTER = {
-    "acc", "accuracy", "ap", "auc", "bleu", "correct", "dice", "f1", "iou", "map", "precision", "psnr", "recall", "reward",
-    "score", "ssim",
-}  # fmt: skip
 
 
 class ScalarTable(MonitorBase):
@@ -25,10 +17,9 @@ class ScalarTable(MonitorBase):
     Monitor that logs a table of the scalars that were reported in each epoch: the last value, the best value so far, and its
     epoch.
 
-    The last known word in a name decides what "best" means: smaller for cost, err, error, loss,
-    mae, mse, nll, perplexity, ppl, rmse and wrong; larger for acc, accuracy, ap, auc, bleu, correct, dice,
-    f1, iou, map, precision, psnr, recall, reward, score and ssim. Other scalars, such as `learning_rate`,
-    have no best value. NaN is never the best.
+    The last known word in a name decides what "best" means: smaller for cost, error, loss and others such as mse and
+    perplexity; larger for accuracy, precision, recall, reward, score and others such as auc and psnr. Other scalars, such as
+    `learning_rate`, have no best value. NaN is never the best.
 
     Runs at: before_train (if something was reported), trigger. A checkpoint keeps the best values.
 
@@ -72,17 +63,9 @@ class ScalarTable(MonitorBase):
         self._values.clear()
 
     def _make_row(self, name: str, value: float) -> list[str]:
-        sign = _direction(name)
+        sign = better_direction(name)
         is_better = name not in self._best or sign * value > sign * self._best[name][0]
         if sign != 0 and not math.isnan(value) and is_better:
             self._best[name] = (value, self.epoch_num)
         best, epoch = self._best.get(name, (None, ""))
         return [name, f"{value:.5g}", "" if best is None else f"{best:.5g}", str(epoch)]
-
-
-def _direction(name: str) -> int:
-    """Return 1 if larger values of a statistic are better, -1 if smaller ones are, 0 if that is not known."""
-    for word in reversed(re.findall(r"[a-z]+1?", name.lower())):
-        if word in _SMALLER_IS_BETTER or word in _LARGER_IS_BETTER:
-            return 1 if word in _LARGER_IS_BETTER else -1
-    return 0

@@ -15,14 +15,7 @@ from .setter import HumanHyperParamSetter, HyperParamSetter, HyperParamSetterWit
 from .statistic import StatMonitorParamSetter
 
 __all__ = [
-    "GraphVarParam",
-    "HumanHyperParamSetter",
-    "HyperParam",
-    "HyperParamSetter",
-    "HyperParamSetterWithFunc",
-    "LearningRateFinder",
-    "ObjAttrParam",
-    "PlannedHyperParamSetter",
-    "ScheduledHyperParamSetter",
+    "GraphVarParam", "HumanHyperParamSetter", "HyperParam", "HyperParamSetter", "HyperParamSetterWithFunc",
+    "LearningRateFinder", "ObjAttrParam", "PlannedHyperParamSetter", "ScheduledHyperParamSetter",
     "StatMonitorParamSetter",
-]
+]  # fmt: skip

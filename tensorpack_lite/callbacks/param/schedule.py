@@ -98,7 +98,7 @@ class ScheduledHyperParamSetter(PlannedHyperParamSetter):
     def _before_train(self) -> None:
         super()._before_train()
         loop, point = self.trainer.loop, self._current_point()
-        if not loop.is_resumed or (loop.has_calls_left and not self._may_be_due(point)):
+        if not loop.is_resumed or (loop.has_triggers_left and not self._may_be_due(point)):
             self._set_planned(point)
 
     def _set_planned(self, point: int) -> None:

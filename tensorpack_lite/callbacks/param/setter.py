@@ -62,11 +62,13 @@ class HyperParamSetter(Callback):
             return value
         if self.epoch_num != self._last_logged_epoch:
             self._last_logged_epoch = self.epoch_num
-            before = "" if self._last_value is None else f"from {_shortened(self._last_value)} "
-            change = f"{self.param.readable_name} changes {before}to {_shortened(value)}"
-            logger.info(f"{self}: at global_step={self.global_step}, {change}.")
+            self._log_change(f"at global_step={self.global_step}", self._last_value, value)
         self._last_value = value
         return value
+
+    def _log_change(self, when: str, old: object, new: object) -> None:
+        before = "" if old is None else f"from {_shortened(old)} "
+        logger.info(f"{self}: {when}, {self.param.readable_name} changes {before}to {_shortened(new)}.")
 
     def get_current_value(self) -> Any:
         """Return the parameter's current value."""
@@ -187,7 +189,7 @@ class PlannedHyperParamSetter(HyperParamSetter):
         loop = self.trainer.loop
         if loop.is_resumed:
             self._kept = self.get_current_value()
-            if not loop.has_calls_left:
+            if not loop.has_triggers_left:
                 self._set_planned(self._current_point())
 
     def _set_planned(self, point: int) -> None:
@@ -197,8 +199,7 @@ class PlannedHyperParamSetter(HyperParamSetter):
             return
         self._point, actual = point, self.get_current_value()
         if not is_close(actual, planned):
-            change = f"from {_shortened(actual)} to {_shortened(planned)}"
-            logger.info(f"{self}: training is resumed, {self.param.readable_name} changes {change}.")
+            self._log_change("training is resumed", actual, planned)
             self.param.set_value(planned)
 
     def state_dict(self) -> dict[str, Any] | None:
@@ -225,7 +226,7 @@ class PlannedHyperParamSetter(HyperParamSetter):
         if plan is None or not (trainer.exact or trainer.size == 1):
             return
         point, now = int(plan["point"]), self._current_point()
-        if trainer.loop.has_calls_left and point != now:
+        if trainer.loop.has_triggers_left and point != now:
             return  # the trigger is still to come
         if not self.step_based and plan["steps_per_epoch"] != trainer.loop.steps_per_epoch:
             point = now

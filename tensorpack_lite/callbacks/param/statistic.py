@@ -6,6 +6,7 @@ from collections import deque
 from typing import Any, Callable
 
 from ...utils.checks import check_at_least
+from ...utils.direction import check_direction
 from ..statistic_reader import StatisticReader
 from .hyperparam import HyperParam
 from .setter import HyperParamSetter
@@ -26,14 +27,14 @@ class StatMonitorParamSetter(HyperParamSetter):
         value_func: function that returns the new value for the current value.
         threshold: the least improvement within the window, in units of the statistic.
         last_k: size of the window, >= 1.
-        reverse: whether the statistic should increase.
+        reverse: whether the statistic should increase. None means False.
         strict: raise a KeyError, which ends training, at the end of the first epoch in which this callback is triggered, if
             the statistic has not been reported, e.g. because it is misspelt. A callback that may report it later, such as one
             inside a PeriodicTrigger, delays the error. False logs a warning at each trigger.
 
     Raises:
         TypeError: `stat_name` is not a string.
-        ValueError: `last_k` is not positive.
+        ValueError: `last_k` is not positive; `reverse` was not passed, but by its name, the statistic should increase.
         KeyError: at the end of an epoch, see `strict`.
 
     Runs at: trigger, never before training. A trigger without a new value of the statistic only logs a warning. A
@@ -52,7 +53,7 @@ class StatMonitorParamSetter(HyperParamSetter):
         value_func: Callable[[Any], Any],
         threshold: float,
         last_k: int,
-        reverse: bool = False,
+        reverse: bool | None = None,
         *,
         strict: bool = True,
     ) -> None:
@@ -61,9 +62,11 @@ class StatMonitorParamSetter(HyperParamSetter):
         self.value_func = value_func
         self.threshold = threshold
         self.last_k = check_at_least("StatMonitorParamSetter: last_k", last_k, 1)
-        self.reverse = reverse
         self._window: deque[float] = deque(maxlen=last_k)
         self._reader = StatisticReader(self, stat_name, strict)
+        if reverse is None:
+            check_direction("StatMonitorParamSetter", stat_name, -1, "Pass reverse=True or reverse=False.")
+        self.reverse = bool(reverse)
 
     def state_dict(self) -> dict[str, Any] | None:
         """Return the window, the step of its last value, and the parameter's value if no variable holds it."""

@@ -24,21 +24,9 @@ from .places import Places365Standard
 from .svhn import SVHNDigit
 
 __all__ = [
-    "BSDS500",
-    "ILSVRC12",
-    "Caltech101Silhouettes",
-    "Cifar10",
-    "Cifar100",
-    "CifarBase",
-    "Digits",
-    "FashionMnist",
-    "ILSVRC12Files",
-    "ILSVRCMeta",
-    "Mnist",
-    "Places365Standard",
-    "SVHNDigit",
-    "TinyImageNet",
-]
+    "BSDS500", "ILSVRC12", "Caltech101Silhouettes", "Cifar10", "Cifar100", "CifarBase", "Digits",
+    "FashionMnist", "ILSVRC12Files", "ILSVRCMeta", "Mnist", "Places365Standard", "SVHNDigit", "TinyImageNet",
+]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__ = explain_missing_names(__name__)

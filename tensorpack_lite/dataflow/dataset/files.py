@@ -24,12 +24,8 @@ from ...utils.fs import download, mkdir_p
 from ...utils.unpacking import BoundedReader
 
 _CHUNK_BYTES = 1 << 18
-_ABOUT_NAMES = (
-    errno.EEXIST,
-    errno.EISDIR,
-    errno.ENAMETOOLONG,
-    errno.ENOTDIR,
-)  # errors that the name of a member causes, since the folder is new
+# errors that the name of a member causes, since the folder is new
+_ABOUT_NAMES = (errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR)
 _ADVICE = "Delete it, and it will be downloaded again."
 _COMPRESSIONS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
 
@@ -121,7 +117,7 @@ def unpack_tar(path: str, directory: str) -> None:
 def _extract(path: str, directory: str) -> None:
     with open(path, "rb") as file:
         head = file.read(6)
-    open_archive = next((one for mark, one in _COMPRESSIONS.items() if head.startswith(mark)), open)
+    open_archive = next((opener for mark, opener in _COMPRESSIONS.items() if head.startswith(mark)), open)
     with parsing(path, "a tar archive", _ADVICE), open_archive(path, "rb") as unpacked:
         stream = BoundedReader(unpacked, path)
         with tarfile.open(fileobj=stream, mode="r|", tarinfo=_StrictTarInfo) as archive:  # type: ignore[call-overload]

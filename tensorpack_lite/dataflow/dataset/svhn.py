@@ -15,9 +15,8 @@ from .indexed import StoredPairs
 from .readers import check_labels, read_mat
 
 _SPLITS = ("train", "test", "extra")
-_MIRRORS = (
-    "http://ufldl.stanford.edu/housenumbers/",
-)  # not available over https; the checksums protect the files
+# not available over https; the checksums protect the files
+_MIRRORS = ("http://ufldl.stanford.edu/housenumbers/",)
 _ORIGINS = {
     "train": Origin("train_32x32.mat", _MIRRORS, md5="e26dedcc434d2e4c54c9b2d4a06d8373"),
     "test": Origin("test_32x32.mat", _MIRRORS, md5="eb5a983be6a315427106f1b164d9cef3"),

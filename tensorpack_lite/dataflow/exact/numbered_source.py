@@ -102,11 +102,11 @@ class NumberedSource(ProxyDataFlow):
             "left": [number for snapshot in self._snapshots for number in snapshot.left],
             "held": [number for number, _ in held if number > snapshot.number],
             "saved": {
-                str(number): np.frombuffer(MsgpackSerializer.dumps(one), np.uint8)
-                for number, one in held
+                str(number): np.frombuffer(MsgpackSerializer.dumps(datapoint), np.uint8)
+                for number, datapoint in held
                 if number <= snapshot.number
             },
-            "tuples": [n for n, one in held if n <= snapshot.number and type(one) is tuple],
+            "tuples": [n for n, datapoint in held if n <= snapshot.number and type(datapoint) is tuple],
         }
 
     def source_state(self) -> State:
@@ -165,9 +165,11 @@ class NumberedSource(ProxyDataFlow):
             RuntimeError: the data has changed.
         """
         listed = set(saved["held"])
-        held = {int(number): MsgpackSerializer.loads(bytes(one)) for number, one in saved["saved"].items()}
+        held = {
+            int(number): MsgpackSerializer.loads(bytes(content)) for number, content in saved["saved"].items()
+        }
         held.update((number, tuple(held[number])) for number in saved.get("tuples", ()))
-        held.update((number, one) for number, one in self.read_up_to(saved) if number in listed)
+        held.update((number, datapoint) for number, datapoint in self.read_up_to(saved) if number in listed)
         return dict(sorted(held.items()))
 
     def read_up_to(self, saved: State) -> Iterator[Numbered]:

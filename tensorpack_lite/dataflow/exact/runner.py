@@ -102,7 +102,7 @@ def states_to_restore(who: str, num_worker: int, saved: State | None) -> list[Wo
             f"{who}: the saved position is that of {len(saved['workers'])} workers, but it has {num_worker} now. Each worker "
             "has its own position, so their number must stay the same."
         )
-    return [(one["state"], one["num_given"]) for one in saved["workers"]]
+    return [(worker["state"], worker["num_given"]) for worker in saved["workers"]]
 
 
 class EndlessRunner(DataFlow):

@@ -125,7 +125,7 @@ class StagePosition(Observer):
         flow = self.flow
         level, reason = flow._resume_level()
         known = [child.flow for child in self.children]
-        unknown = [ds for ds in flow._stages_read() if all(ds is not one for one in known)]
+        unknown = [ds for ds in flow._stages_read() if all(ds is not stage for stage in known)]
         if level != "none" and unknown:
             level = "none"
             reason = f"its reset_state() did not reset {type(unknown[0]).__name__}, or that is not a DataFlow"
@@ -189,7 +189,7 @@ class StagePosition(Observer):
             yield None  # from here on, dropping the generator leaves the restored pass
             self._num_open += 1
             is_begun = True
-            source = self._continue(begin)
+            source = self._restore_progress(begin)
             is_replayed = not flow._can_seek()
             for datapoint in source:
                 self._restored = None
@@ -208,7 +208,7 @@ class StagePosition(Observer):
     def find_different(self) -> StagePosition | None:
         """Return the position of a stage whose replayed datapoints differ from the saved ones."""
         found = (child.find_different() for child in self.children)
-        return self if self.is_different else next((one for one in found if one is not None), None)
+        return self if self.is_different else next(filter(None, found), None)
 
     def leave(self) -> None:
         """Leave the restored pass, if it has not been continued."""
@@ -218,10 +218,10 @@ class StagePosition(Observer):
         if flow._can_seek():
             flow._leave()
         else:  # the datapoints of the pass have changed the stage, so they are replayed
-            self._continue(unobserved_pass(flow))
+            self._restore_progress(unobserved_pass(flow))
         self._restored = None
 
-    def _continue(self, begin: Begin) -> Iterator[Any]:
+    def _restore_progress(self, begin: Begin) -> Iterator[Any]:
         self._num_taken = (self._restored or {}).get("taken") or 0
         if self.flow._can_seek():
             return self._seek(begin, self._num_taken, (self._restored or {}).get("begin"))

@@ -75,9 +75,9 @@ def _read_meta(file: BinaryIO, place: int) -> _Meta:
         raise ValueError(f"byte {place} is not the start of a meta page")
     if version != _VERSION:
         raise ValueError(f"its format has version {version} (expected {_VERSION})")
-    rest = _read(file, place + len(head), 2 * _DB.size + _META_TAIL.size)
-    page_size = _DB.unpack_from(rest)[0]
-    last_page, transaction = _META_TAIL.unpack_from(rest, 2 * _DB.size)
+    fields = _read(file, place + len(head), 2 * _DB.size + _META_TAIL.size)
+    page_size = _DB.unpack_from(fields)[0]
+    last_page, transaction = _META_TAIL.unpack_from(fields, 2 * _DB.size)
     if not 512 <= page_size <= 65536 or page_size & (page_size - 1):
         raise ValueError(f"its page size is {page_size} (expected a power of 2 from 512 to 65536)")
     return _Meta(page_size, last_page + 1, transaction)

@@ -136,7 +136,7 @@ class ImageAugmentor(Described):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickle. Arguments that this class did not have when tensorpack wrote it get their defaults."""
         parameters = inspect.signature(type(self)).parameters.values()
-        defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
+        defaults = {param.name: param.default for param in parameters if param.default is not param.empty}
         self.__dict__.update({**defaults, **state})
 
     def _rand_range(

@@ -27,19 +27,10 @@ from .transform_base import (
 )
 
 __all__ = [
-    "BaseTransform",
-    "CropTransform",
-    "FlipTransform",
-    "LazyTransform",
-    "NoOpTransform",
-    "PhotometricTransform",
-    "ResizeTransform",
-    "Transform",
-    "TransformFactory",
-    "TransformList",
-    "TransposeTransform",
-    "WarpAffineTransform",
-]
+    "BaseTransform", "CropTransform", "FlipTransform", "LazyTransform", "NoOpTransform",
+    "PhotometricTransform", "ResizeTransform", "Transform", "TransformFactory", "TransformList",
+    "TransposeTransform", "WarpAffineTransform",
+]  # fmt: skip
 
 
 class ResizeTransform(Transform):

@@ -175,17 +175,17 @@ class Receiver:
             message = arrived.decode(self._allow_pickle)
         except VersionError as error:
             text = f"{error}. Install the same version of tensorpack_lite at both ends"
-            self._complain("version", text, arrived, counts)
+            self._raise_or_drop("version", text, arrived, counts)
             return None
         except WireError as error:
-            self._complain("damage", f"{error!s:.300}", arrived, self._has_secret)
+            self._raise_or_drop("damage", f"{error!s:.300}", arrived, self._has_secret)
             return None
         if message.kind == "E":
             if counts:
                 _raise_sender_error(message.sender, *message.content)
             stage, kind, text, _ = message.content
             report = f"an error of {stage} at {message.sender}: {kind}: {text:.200}"
-            self._complain("error", report, arrived, False)
+            self._raise_or_drop("error", report, arrived, False)
             return None
         if message.kind in "DP" and (message.kind == "P") != self._allow_pickle:
             theirs, ours = ("pickle", "msgpack") if message.kind == "P" else ("msgpack", "pickle")
@@ -193,7 +193,7 @@ class Receiver:
                 f"the sender at {message.sender} uses format={theirs!r}, this receiver {ours!r}. "
                 "Pass the same format to send_dataflow_zmq and RemoteDataZMQ"
             )
-            self._complain("format", text, arrived, counts)
+            self._raise_or_drop("format", text, arrived, counts)
             return None
         connections.prove(arrived.connection)
         self._last_sender = message.sender
@@ -201,7 +201,7 @@ class Receiver:
             self._alone_since = time.monotonic()
         return message.content
 
-    def _complain(self, kind: str, text: str, arrived: _Arrived, counts: bool) -> None:
+    def _raise_or_drop(self, kind: str, text: str, arrived: _Arrived, counts: bool) -> None:
         """Raise an error if the peer counts as a sender. Otherwise drop the message, and log the first one of its kind."""
         if counts:
             raise RuntimeError(f"{_WHO}: {text}.")

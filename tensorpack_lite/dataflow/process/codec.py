@@ -127,8 +127,8 @@ def _write_stack(arrays: list[np.ndarray], offset: int, memory: np.ndarray) -> N
             memory[offset : offset + len(joined)] = np.frombuffer(joined, np.uint8)
             return
     # concatenating along the first axis gives the same bytes as stacking on a new one
-    rows, *rest = arrays[0].shape
-    stack = _array_at(memory, (offset, arrays[0].dtype, (len(arrays) * rows, *rest)))
+    rows, *axes = arrays[0].shape
+    stack = _array_at(memory, (offset, arrays[0].dtype, (len(arrays) * rows, *axes)))
     np.concatenate(arrays, out=stack)
 
 
@@ -160,13 +160,13 @@ def _encode_columns(datapoints: list[Any]) -> Encoded | None:
         if type(values[0]) is not np.ndarray:
             columns.append((None, _pack_scalars(values)))
             continue
-        one = values[0]
-        if not one.shape or one.nbytes > _IN_PLACE or not are_alike(values):
+        first = values[0]
+        if not first.shape or first.nbytes > _IN_PLACE or not are_alike(values):
             return None
         start = aligned(end)
         arrays.append((start, list(values)))
-        columns.append(((start, one.dtype, (len(values), *one.shape)), None))
-        end = start + one.nbytes * len(values)
+        columns.append(((start, first.dtype, (len(values), *first.shape)), None))
+        end = start + first.nbytes * len(values)
     if not arrays:
         return None
     head = pickle.dumps((kind, keys, columns), pickle.HIGHEST_PROTOCOL)

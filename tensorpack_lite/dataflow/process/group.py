@@ -210,8 +210,8 @@ class WorkerGroup:
         try:
             culprit = self._find_culprit(index)
             ended = [i for i, process in enumerate(self._processes) if process.exitcode is not None]
-            for each in [culprit, *ended]:
-                self._raise_sent_error(each)
+            for number in [culprit, *ended]:
+                self._raise_sent_error(number)
             process = self._processes[culprit]
             raise died(self._who, self._tasks[culprit].where, culprit, process.pid, process.exitcode)
         finally:
@@ -222,9 +222,9 @@ class WorkerGroup:
         self._processes[index].join(_CULPRIT_EXIT_SECONDS)
         deadline = time.monotonic() + _CULPRIT_SECONDS
         while self._processes[index].exitcode == FOLLOWED_EXIT_CODE and time.monotonic() < deadline:
-            for other, process in enumerate(self._processes):
+            for number, process in enumerate(self._processes):
                 if process.exitcode not in (None, FOLLOWED_EXIT_CODE):
-                    return other
+                    return number
             alive = [process.sentinel for process in self._processes if process.exitcode is None]
             if not alive:
                 break

@@ -233,8 +233,8 @@ class _Doctor:
                     "two runs with one seed gave the same datapoints in another order, as several workers do."
                 )
             if any(map(_has_several_workers, walk(self.build()))):
-                one, other = self._run_twice(lambda: _copy_of(self._find(_has_several_workers)))
-                if one == other:
+                first_run, second_run = self._run_twice(lambda: _copy_of(self._find(_has_several_workers)))
+                if first_run == second_run:
                     return WARNING, (
                         "two runs with one seed differ, because the order in which several workers deliver varies; the "
                         "datapoints of a single worker are the same in each run."
@@ -269,8 +269,8 @@ class _Doctor:
         window = min(map(len, seen)) // 4  # the first quarters of two random orders share few datapoints
         if window < _FEW:
             return NOT_CHECKED, f"{4 * window} datapoints are too few to tell."
-        one, other = set(seen[0][:window]), set(seen[1][:window])
-        common = len(one & other) / len(one)
+        of_first, of_second = set(seen[0][:window]), set(seen[1][:window])
+        common = len(of_first & of_second) / len(of_first)
         if common > _TOO_MUCH_IN_COMMON:
             return BROKEN, (
                 f"the {several} workers of {name} each run all of the data, and {common:.0%} of the first {window} datapoints "

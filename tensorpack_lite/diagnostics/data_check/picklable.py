@@ -43,10 +43,10 @@ def _all_stages(flow: DataFlow) -> Iterator[DataFlow]:
         yield stage
         inner = []
         for value in instance_attributes(stage).values():
-            for one in value if type(value) in (list, tuple) else [value]:
-                if issubclass(type(one), DataFlow) and id(one) not in seen:
-                    seen.add(id(one))
-                    inner.append(one)
+            for item in value if type(value) in (list, tuple) else [value]:
+                if issubclass(type(item), DataFlow) and id(item) not in seen:
+                    seen.add(id(item))
+                    inner.append(item)
         waiting += reversed(inner)
 
 

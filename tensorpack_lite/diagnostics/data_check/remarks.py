@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Iterable, Sequence
 
-_MAX_NAMES = 3
+from ...utils.naming import list_names
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,6 @@ def join_remarks(remarks: Iterable[Remark]) -> list[Remark]:
     for remark in remarks:
         groups.setdefault(replace(remark, name=""), []).append(remark.name)
     return [replace(remark, name=list_names(names)) for remark, names in groups.items()]
-
-
-def list_names(names: Sequence[str]) -> str:
-    """Return the first three names, separated by commas."""
-    return ", ".join(names[:_MAX_NAMES]) + (", ..." if len(names) > _MAX_NAMES else "")
 
 
 def show_remarks(remarks: Sequence[Remark]) -> str:

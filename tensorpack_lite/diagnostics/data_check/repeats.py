@@ -70,9 +70,9 @@ class RepeatedSamples:
         """Take the digests of the next samples. Return a remark at the end of the first quarter."""
         if self.is_done:
             return None
-        for one in digests:
+        for digest in digests:
             self._num += 1
-            self._seen.add(one)
+            self._seen.add(digest)
         if self._num < self._limit:
             return None
         self.is_done = True

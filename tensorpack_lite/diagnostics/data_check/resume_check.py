@@ -242,7 +242,7 @@ def _find_difference(stage: _StageFactory, run: _Run, seconds: List[float]) -> O
     """Restore each cut; return a sentence about the first difference. Add the times that restoring took to `seconds`."""
     for cut, state in sorted(run.states.items()):
         due = run.due(cut)
-        restored = _restore_in_new_process(stage, state, [len(one) for one in due], run.is_whole)
+        restored = _restore_in_new_process(stage, state, [len(part) for part in due], run.is_whole)
         if isinstance(restored, str):
             return f"Restored after {cut}, {restored}"
         seconds.append(restored.seconds)
@@ -255,9 +255,9 @@ def _find_difference(stage: _StageFactory, run: _Run, seconds: List[float]) -> O
 
 
 def _compare(expected: List[Digests], found: List[Digests], begin: int) -> Optional[str]:
-    for index, (one, other) in enumerate(zip(expected, found), begin + 1):
-        if one != other:
-            names = [str(name) for (name, digest), (_, new) in zip(one, other) if digest != new]
+    for index, (due, got) in enumerate(zip(expected, found), begin + 1):
+        if due != got:
+            names = [str(name) for (name, digest), (_, new) in zip(due, got) if digest != new]
             return f"component {', '.join(names) or 'number'} differs in datapoint {index}"
     if len(expected) != len(found):
         more = "more than" if len(found) > len(expected) else f"{begin + len(found)} instead of"
@@ -296,9 +296,8 @@ def _restore(
         seconds = 0.0
         for count in counts:
             passes.append([])
-            for datapoint in itertools.islice(
-                flow, count + is_whole
-            ):  # one more shows a pass that is too long
+            # one more shows a pass that is too long
+            for datapoint in itertools.islice(flow, count + is_whole):
                 seconds = seconds or time.perf_counter() - begin
                 passes[-1].append(_digests(datapoint))
         sender.send(_Restored(passes, seconds))

@@ -53,7 +53,7 @@ class ValueRules:
         if self._length:
             found.append(self._find_copies(datapoint, list(arrays.values())))
         self._num_seen += 1
-        return [one for one in found if one is not None]
+        return [remark for remark in found if remark is not None]
 
     def _find_copies(self, datapoint: Datapoint, arrays: list[np.ndarray]) -> Remark | None:
         images: list[Hashable] = next(filter(None, map(sample_digests, arrays)), [])

@@ -15,13 +15,13 @@ _PLACEHOLDER = "<log directory>"
 
 
 def compare_code(
-    one: dict[str, Any], other: dict[str, Any], directories: tuple[str, str]
+    a: dict[str, Any], b: dict[str, Any], directories: tuple[str, str]
 ) -> tuple[list[str], str, str]:
     """
     Compare the `code` of two manifests.
 
     Args:
-        one, other: the parts.
+        a, b: the parts.
         directories: the log directories of the training runs.
 
     Returns:
@@ -29,12 +29,12 @@ def compare_code(
         except for the name of the log directory.
     """
     arguments = [
-        _without_directory(code.get("arguments") or [], path) for code, path in zip((one, other), directories)
+        _without_directory(code.get("arguments") or [], path) for code, path in zip((a, b), directories)
     ]
     found = list(differences(arguments[0], arguments[1], "arguments"))
     # a patch repeats what the copies show, so it is compared only if they are equal
-    patches = [{"patch": (code.get("git") or {}).get("patch") or ""} for code in (one, other)]
-    sources = [_sources(one), _sources(other)]
+    patches = [{"patch": (code.get("git") or {}).get("patch") or ""} for code in (a, b)]
+    sources = [_sources(a), _sources(b)]
     changed = list(_diffs_of_files(sources[0], sources[1], directories))
     if not changed and sources[0] == sources[1]:
         changed = list(_diffs_of_files(patches[0], patches[1], directories))
@@ -44,10 +44,10 @@ def compare_code(
         found += [f"{name}: {len(added)} lines added, {len(removed)} removed", *lines]
         if len(changed) == len(added) == len(removed) == 1 and len(found) == 1 + len(lines):
             cause = f"code differs ({describe_pair(f'{name}:', removed[0], added[0])})"
-    commits = [(code.get("git") or {}).get("commit") for code in (one, other)]
+    commits = [(code.get("git") or {}).get("commit") for code in (a, b)]
     if commits[0] != commits[1] and None not in commits:
         found.append(describe_pair("commit", *commits))
-    is_same = sources[0] == sources[1] and one.get("arguments") == other.get("arguments")
+    is_same = sources[0] == sources[1] and a.get("arguments") == b.get("arguments")
     return found, cause, "" if found or is_same else "except for the log directory"
 
 
@@ -59,11 +59,11 @@ def _sources(code: dict[str, Any]) -> dict[str, str]:
 
 
 def _diffs_of_files(
-    one: dict[str, str], other: dict[str, str], directories: tuple[str, str]
+    a: dict[str, str], b: dict[str, str], directories: tuple[str, str]
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield the name and the lines of the unified diff of each file that differs in more than the log directory."""
-    for name in sorted(set(one) | set(other)):
-        before, after = ((files.get(name) or "").splitlines() for files in (one, other))
+    for name in sorted(set(a) | set(b)):
+        before, after = ((files.get(name) or "").splitlines() for files in (a, b))
         if _neutral(before, directories[0]) == _neutral(after, directories[1]):
             continue
         lines = list(difflib.unified_diff(before, after, f"A/{name}", f"B/{name}", lineterm=""))

@@ -87,12 +87,12 @@ def compare(a: Run, b: Run) -> list[Section]:
 # Sections ------------------------------------------------------------------------------------------------------------
 def _compare_parts(title: str, a: Run, b: Run, part: Callable[[dict[str, Any]], Any]) -> Section | None:
     """Compare a part of the manifests; return None if both lack it."""
-    one, other = part(a.manifest), part(b.manifest)
-    if not one and not other:
+    part_a, part_b = part(a.manifest), part(b.manifest)
+    if not part_a and not part_b:
         return None
-    if one is None or other is None:
-        return Section(title, unknown="A" if one is None else "B")
-    return Section(title, list(differences(one, other)))
+    if part_a is None or part_b is None:
+        return Section(title, unknown="A" if part_a is None else "B")
+    return Section(title, list(differences(part_a, part_b)))
 
 
 def _compare_exits(a: Run, b: Run) -> Section | None:
@@ -100,9 +100,9 @@ def _compare_exits(a: Run, b: Run) -> Section | None:
         ended = dict(manifest.get("exit") or {"outcome": "running, or killed"} if "exit" in manifest else {})
         ended.pop("when", None)
         resumed = [
-            {"global_step": one.get("global_step"), "changed": sorted(one.get("changed") or ())}
-            for one in manifest.get("resumptions") or ()
-            if not one.get("exact")
+            {"global_step": resumption.get("global_step"), "changed": sorted(resumption.get("changed") or ())}
+            for resumption in manifest.get("resumptions") or ()
+            if not resumption.get("exact")
         ]
         length = manifest.get("length") or {}
         return {**ended, **length, "inexact resumptions": resumed} if ended else None
@@ -117,22 +117,23 @@ def _compare_exits(a: Run, b: Run) -> Section | None:
 def _compare_curves(a: Run, b: Run) -> Section | None:
     if a.rows is None or b.rows is None:
         return None
-    one, other = _by_step(a.rows), _by_step(b.rows)
+    rows_a, rows_b = _by_step(a.rows), _by_step(b.rows)
     section = Section("statistics")
-    common = sorted(set(one) & set(other))
+    common = sorted(set(rows_a) & set(rows_b))
     for index, step in enumerate(common):
-        names = [name for name in one[step] if name in other[step] and one[step][name] != other[step][name]]
+        row_a, row_b = rows_a[step], rows_b[step]
+        names = [name for name in row_a if name in row_b and row_a[name] != row_b[name]]
         if names:
             section.part_at = step
             since = f", and are equal up to step {common[index - 1]}" if index else ", the first one in both"
             section.differences.append(f"the curves part at step {step}{since}")
-            section.differences += [describe_pair(name, one[step][name], other[step][name]) for name in names]
+            section.differences += [describe_pair(name, row_a[name], row_b[name]) for name in names]
             section.differences += [line for line in _last_and_best(a, b) if line not in section.differences]
             break
-    lonely = sorted(_names_in(one) ^ _names_in(other))
-    section.differences += [f"{name}: only in {'A' if name in _names_in(one) else 'B'}" for name in lonely]
+    lonely = sorted(_names_in(rows_a) ^ _names_in(rows_b))
+    section.differences += [f"{name}: only in {'A' if name in _names_in(rows_a) else 'B'}" for name in lonely]
     if not section.differences:
-        section.note = f"{len(_names_in(one))} scalars at {len(common)} steps"
+        section.note = f"{len(_names_in(rows_a))} scalars at {len(common)} steps"
     return section
 
 
@@ -155,18 +156,18 @@ def _compare_data(a: Run, b: Run) -> Section | None:
 
 
 def _compare_graphs(a: Run, b: Run) -> Section | None:
-    one, other = a.manifest.get("graph"), b.manifest.get("graph")
-    if one is None or other is None:
+    graph_a, graph_b = a.manifest.get("graph"), b.manifest.get("graph")
+    if graph_a is None or graph_b is None:
         return None
-    if "fingerprint" not in one or "fingerprint" not in other:  # of a checkpoint
-        return Section("variables", list(differences(_all_variables(one), _all_variables(other))))
-    variables = differences(one.get("variables") or {}, other.get("variables") or {})
+    if "fingerprint" not in graph_a or "fingerprint" not in graph_b:  # of a checkpoint
+        return Section("variables", list(differences(_all_variables(graph_a), _all_variables(graph_b))))
+    variables = differences(graph_a.get("variables") or {}, graph_b.get("variables") or {})
     section = Section("graph", [f"variable {line}" for line in variables])
     if _optimizers(a) != _optimizers(b):
-        section.is_consequence = _without_slots(one) == _without_slots(other)
-    if one["fingerprint"] != other["fingerprint"]:
-        types = Counter(other.get("operations") or {})
-        types.subtract(one.get("operations") or {})
+        section.is_consequence = _without_slots(graph_a) == _without_slots(graph_b)
+    if graph_a["fingerprint"] != graph_b["fingerprint"]:
+        types = Counter(graph_b.get("operations") or {})
+        types.subtract(graph_a.get("operations") or {})
         changed = [f"{name} {number:+d}" for name, number in sorted(types.items()) if number]
         section.differences.append(
             f"operations: {', '.join(changed) or 'the same types, other names or inputs'}"
@@ -197,9 +198,9 @@ def _compare_optimization(a: Run, b: Run) -> Section | None:
 
 def _changed_arguments(a: Run, b: Run) -> Iterator[str]:
     """Yield "learning rate 0.01 -> 0.02" for each argument of the optimizer's operations that differs."""
-    one, other = ((run.manifest.get("graph") or {}).get("optimizer") or {} for run in (a, b))
-    for operation in one:
-        pairs = zip(one[operation], other.get(operation) or ())
+    updates_a, updates_b = ((run.manifest.get("graph") or {}).get("optimizer") or {} for run in (a, b))
+    for operation in updates_a:
+        pairs = zip(updates_a[operation], updates_b.get(operation) or ())
         for name, before, after in ((name, x[name], y.get(name)) for x, y in pairs for name in x):
             if before != after:
                 values = [str(value).rpartition(_INITIALLY) for value in (before, after)]
@@ -252,10 +253,11 @@ def _by_name(objects: list[Any] | None) -> dict[str, Any] | None:
     """Return descriptions of objects by the names of their classes; equal names are numbered."""
     if objects is None:
         return None
-    names = [one.get("type", "?") if isinstance(one, dict) else str(one) for one in objects]
+    names = [item.get("type", "?") if isinstance(item, dict) else str(item) for item in objects]
     numbers = [names[:i].count(name) + 1 for i, name in enumerate(names)]
     return {
-        name if number == 1 else f"{name}#{number}": one for name, number, one in zip(names, numbers, objects)
+        name if number == 1 else f"{name}#{number}": item
+        for name, number, item in zip(names, numbers, objects)
     }
 
 
@@ -274,9 +276,9 @@ def _names_in(steps: dict[int, dict[str, Any]]) -> set[str]:
 
 
 def _last_and_best(a: Run, b: Run) -> Iterator[str]:
-    one, other = (run.manifest.get("statistics") or {} for run in (a, b))
-    for name in [name for name in one if name in other and not _NOT_COMPARED.search(name)]:
+    statistics_a, statistics_b = (run.manifest.get("statistics") or {} for run in (a, b))
+    for name in [name for name in statistics_a if name in statistics_b and not _NOT_COMPARED.search(name)]:
         for which in ("last", "min", "max"):
-            values = [(statistics[name].get(which) or [None])[0] for statistics in (one, other)]
+            values = [(scalars[name].get(which) or [None])[0] for scalars in (statistics_a, statistics_b)]
             if values[0] != values[1]:
                 yield describe_pair(f"{name}, {which}", *values)

@@ -23,7 +23,7 @@ def verdict(sections: list[Section], a: Run, b: Run) -> str:
     causes = _find_causes(by_title, a, b)
     same = [f"same {name}" for name in _SAME_FIRST if name in by_title and not by_title[name].differences]
     if is_other_order and same:
-        same = [f"{one} in another order" if one == "same data" else one for one in same]
+        same = [f"{part} in another order" if part == "same data" else part for part in same]
     if curves is None:
         words = ["no curves to compare", ": "]
     elif not curves.differences:
@@ -70,6 +70,10 @@ def _missing_seeds(by_title: dict[str, Section], a: Run, b: Run) -> list[str]:
 
 def _hyper_parameters(run: Run) -> set[str]:
     """Return the names of the hyper-parameters that callbacks set."""
-    params = [one.get("arguments", {}).get("param") or {} for one in run.manifest.get("schedules") or ()]
+    params = [
+        schedule.get("arguments", {}).get("param") or {} for schedule in run.manifest.get("schedules") or ()
+    ]
     arguments = [param.get("arguments", {}) for param in params]
-    return {str(one.get("readable_name") or one.get("name") or one.get("attrname")) for one in arguments}
+    return {
+        str(param.get("readable_name") or param.get("name") or param.get("attrname")) for param in arguments
+    }

@@ -49,7 +49,7 @@ class GPUErrors(Extension):
         if (
             count_gpus()
             and get_num_gpu()
-            and not any("GPU" in one.device_type for one in trainer.sess.list_devices())
+            and not any("GPU" in device.device_type for device in trainer.sess.list_devices())
         ):
             logger.warning(
                 f"TensorFlow uses none of the {get_num_gpu()} GPUs, so this training runs on the CPU. `tensorpack-lite env --gpu` "

@@ -189,8 +189,10 @@ def explain_messages(text: str) -> list[str]:
 
 def _sentences(messages: Sequence[_Known], text: str) -> list[str]:
     sentences = []
-    for one in messages:
-        groups = list(zip(*(match.groups() for match in one.pattern.finditer(text))))
-        if groups or one.pattern.search(text):
-            sentences.append(one.sentence.format(*(", ".join(dict.fromkeys(values)) for values in groups)))
+    for message in messages:
+        groups = list(zip(*(match.groups() for match in message.pattern.finditer(text))))
+        if groups or message.pattern.search(text):
+            sentences.append(
+                message.sentence.format(*(", ".join(dict.fromkeys(values)) for values in groups))
+            )
     return sentences

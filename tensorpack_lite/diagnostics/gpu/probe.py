@@ -32,15 +32,14 @@ def probe() -> dict[str, object]:
     """
     ensure_graph_mode()
     with tf.Session() as session:
-        names = [one.name for one in session.list_devices() if one.device_type == "GPU"]
+        names = [device.name for device in session.list_devices() if device.device_type == "GPU"]
     devices = []
     for name in names:
         start = time.perf_counter()
         error = _compute(name)
         devices.append({"name": name, "error": error, "seconds": round(time.perf_counter() - start, 1)})
-    build: dict[str, object] = getattr(
-        tensorflow.sysconfig, "get_build_info", dict
-    )()  # TensorFlow 1.15 does not tell
+    # TensorFlow 1.15 does not tell
+    build: dict[str, object] = getattr(tensorflow.sysconfig, "get_build_info", dict)()
     return {
         "tensorflow": tensorflow.__version__,
         "has_cuda": bool(tf.test.is_built_with_cuda()),

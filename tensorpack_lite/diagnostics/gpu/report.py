@@ -16,15 +16,8 @@ from .messages import explain_messages
 _QUERY = "index,name,compute_cap,memory.total,driver_version"
 _DRIVER_FILE = "/proc/driver/nvidia/version"
 _LIBRARIES = (
-    "libcuda",
-    "libcudart",
-    "libcublas",
-    "libcudnn",
-    "libcufft",
-    "libcusolver",
-    "libcusparse",
-    "libnccl",
-)
+    "libcuda", "libcudart", "libcublas", "libcudnn", "libcufft", "libcusolver", "libcusparse", "libnccl",
+)  # fmt: skip
 _SECONDS = 1800  # the driver may compile all kernels for a GPU that TensorFlow does not know
 _MODULE = "tensorpack_lite.diagnostics.gpu.probe"
 

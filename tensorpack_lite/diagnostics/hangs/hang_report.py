@@ -65,9 +65,9 @@ def make_report(trainer: ExtendedTrainer, main: threading.Thread) -> HangReport:
         lines += [f"  <- {line}" for line in chain.lines]
         stacks += chain.stacks
         pids += chain.pids
-    for each in [lines_of(frame) for frame in frames_of_threads().values()]:
-        if _is_in(each, _PY_FUNC):
-            lines.append(f"  The graph is calling a py_func, at {describe_place(each)}.")
+    for lines_of_thread in [lines_of(frame) for frame in frames_of_threads().values()]:
+        if _is_in(lines_of_thread, _PY_FUNC):
+            lines.append(f"  The graph is calling a py_func, at {describe_place(lines_of_thread)}.")
     lines += _threads_in_locks(main) if is_in_lock(stack) else []
     shortage = describe_shortage()
     lines += [f"  {shortage}"] if shortage else []
@@ -127,8 +127,8 @@ def _describe_main(trainer: ExtendedTrainer, stack: Sequence[Line], source: Inpu
     if thread is not None and thread.ident is None:
         return f"{what} waits for data, but the thread of {who} was never started: the callbacks of the input are missing."
     if state == _FOR_ROOM:
-        other = ", or waits for another rank" if trainer.size > 1 else ""
-        return f"{what} is inside session.run. The data is ready ({who} is full), so the graph itself does not end{other}."
+        cause = ", or waits for another rank" if trainer.size > 1 else ""
+        return f"{what} is inside session.run. The data is ready ({who} is full), so the graph itself does not end{cause}."
     if state == _ENDED:
         return f"{what} waits for data, but the thread of {who} has ended."
     return f"{what} waits for data: {who} is empty."

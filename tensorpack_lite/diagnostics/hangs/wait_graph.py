@@ -14,6 +14,7 @@ from typing import NamedTuple, Sequence
 from ...dataflow.meter import Meter, WorkerProcess
 from ...dataflow.records import ENDED, STATE_WORDS, WAITS_FOR_INPUT, WAITS_FOR_ROOM, Reading
 from ...utils.frames import frames_of_threads
+from ...utils.naming import list_names
 from ...utils.process_state import describe_trouble
 from ...utils.stacks import Line, describe_argument, describe_place, is_in_lock, lines_of, parse_stacks
 
@@ -75,9 +76,9 @@ def find_chain(meter: Meter, thread: threading.Thread | None) -> Chain:
 def _follow(meter: Meter, stack: Stack, chain: Chain) -> None:
     """Add the stages that are read in one thread, and then the workers that the thread waits for."""
     stages = _stages_below(meter)
-    waiting = next((one for one in stages if _waits_for_workers(one)), None)
+    waiting = next((stage for stage in stages if _waits_for_workers(stage)), None)
     if waiting is None:
-        readings = [one.read() for one in stages]
+        readings = [stage.read() for stage in stages]
         chain.lines.append(f"{_describe_stages(readings, stack)}{stack}")
     elif waiting.processes:
         _add_processes(waiting, chain)
@@ -111,9 +112,8 @@ def _add_processes(meter: Meter, chain: Chain) -> None:
     for state in (_FOR_INPUT, _FOR_ROOM, _ENDED):
         same = [worker for worker, its_state in idle if its_state == state]
         if same:
-            names = ", ".join(f"{one.number} (pid {one.process.pid})" for one in same[:_MAX_NAMED])
-            more = f" and {len(same) - _MAX_NAMED} more" if len(same) > _MAX_NAMED else ""
-            chain.lines.append(f"worker{'s' * (len(same) > 1)} {names}{more}: {state}")
+            names = list_names([f"{worker.number} (pid {worker.process.pid})" for worker in same], _MAX_NAMED)
+            chain.lines.append(f"worker{'s' * (len(same) > 1)} {names}: {state}")
 
 
 def _describe_worker(
@@ -169,14 +169,14 @@ def _add_threads(meter: Meter, chain: Chain) -> None:
     stage = meter.name.partition("(")[0]
     threads = {thread.name: thread for thread in threading.enumerate()}
     idle = 0
-    for number, one in enumerate(meter.threads):
-        if one.read().state in (_FOR_INPUT, _FOR_ROOM, _ENDED) and not _waits_for_workers(one):
+    for number, worker in enumerate(meter.threads):
+        if worker.read().state in (_FOR_INPUT, _FOR_ROOM, _ENDED) and not _waits_for_workers(worker):
             idle += 1
             continue
         thread = threads.get(f"{stage}-{number}")
         stack = _stack_of(thread)
         below = Chain([], chain.stacks, chain.pids)
-        _follow(one, stack, below)
+        _follow(worker, stack, below)
         chain.lines.append(f"thread {number}: {below.lines[0]}")
         chain.lines.extend(below.lines[1:])
     if idle:

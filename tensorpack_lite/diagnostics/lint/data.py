@@ -38,7 +38,7 @@ def watch_data(
     """
 
     def report_wanted(remarks: Sequence[Remark | None], is_first: bool) -> None:
-        found = [one for one in remarks if one is not None and one.rule not in ignore]
+        found = [remark for remark in remarks if remark is not None and remark.rule not in ignore]
         if found:
             report(found, is_first)
 
@@ -47,9 +47,8 @@ def watch_data(
     seen: dict[str, set[Hashable]] = {}
     for source in training.sources:
         if source.flow.converter is not None:
-            length = (
-                training.length_of(source) or 0
-            )  # 0 also if there is no fixed set, e.g. if a simulator makes it
+            # 0 also if there is no fixed set, e.g. if a simulator makes it
+            length = training.length_of(source) or 0
             source.flow.converter.examine = _TrainingExamination(
                 dict(classes), examined, ignore, report_wanted, length, seen
             )
@@ -166,7 +165,7 @@ class _ValidationExamination:
             if not self._common[name].is_done:
                 remarks.append(self._common[name].feed(sample_digests(datapoint[name])))
         self._report(remarks, False)
-        return any(not one.is_done for one in self._common.values())
+        return any(not samples.is_done for samples in self._common.values())
 
 
 def _find_labels(training: ExaminedTraining) -> dict[str, int]:

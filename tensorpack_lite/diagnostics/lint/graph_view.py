@@ -8,7 +8,8 @@ import sysconfig
 from typing import Any, Callable, Collection, Iterable, Iterator
 
 from ...compat import tfv1 as tf
-from ..data_check.remarks import Remark, list_names
+from ...utils.naming import list_names
+from ..data_check.remarks import Remark
 
 ASSIGNS = re.compile(r"^(Ref|Resource)?(Sparse)?(Assign|Apply|Scatter)")
 _SOURCES = re.compile("Iterator|Dequeue|Placeholder|PyFunc|Random|Unstage|StagePeek|ReadFile|Multinomial")
@@ -102,9 +103,9 @@ class GraphView:
 
     def reads(self, variable: tf.Variable) -> list[Any]:
         """Return the operations that read a variable."""
-        others = ("VarIsInitializedOp", "IsVariableInitialized")
+        checks = ("VarIsInitializedOp", "IsVariableInitialized")
         consumers = self.consumers(variable.op)
-        return [op for op in consumers if not ASSIGNS.match(op.type) and op.type not in others]
+        return [op for op in consumers if not ASSIGNS.match(op.type) and op.type not in checks]
 
 
 def operation(element: Any) -> Any:

@@ -92,7 +92,7 @@ def _watch_first_step(training: ExaminedTraining, mode: str, ignore: Sequence[st
         return
 
     def apply(cost: float) -> None:
-        found = [one for terms in judged for one in _attempt(first_cost, training, terms, cost)]
+        found = [remark for terms in judged for remark in _attempt(first_cost, training, terms, cost)]
         found += _attempt(train_on_one_batch, training) if is_deep else []
         report(found, "warn")
 

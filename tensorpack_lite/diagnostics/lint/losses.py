@@ -87,10 +87,10 @@ def find_terms(graph: GraphView, cost: tf.Tensor | None) -> CostTerms | None:
     losses = list(find_cross_entropies(graph, graph.before([reduced], controls=False)))
     if len(losses) != 1:
         return None
-    others = [term for term in terms if term is not reduced]
+    other_terms = [term for term in terms if term is not reduced]
     for is_mean in (True, False):
         if _is_reduced(reduced, losses[0].op, is_mean):
-            return CostTerms(losses[0], is_mean, others)
+            return CostTerms(losses[0], is_mean, other_terms)
     return None
 
 

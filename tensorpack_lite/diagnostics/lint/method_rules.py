@@ -52,8 +52,8 @@ def method_that_nothing_calls(training: ExaminedTraining) -> Iterator[Remark]:
             moment = _find_moment(name)
             if moment is None or type(method) is not FunctionType or name in inherited or moment in defined:
                 continue
-            functions = [one for one in defined.values() if type(one) is FunctionType]
-            if any(_has_name(one.__code__, name) for one in functions) or _is_in_files(name):
+            functions = [method for method in defined.values() if type(method) is FunctionType]
+            if any(_has_name(method.__code__, name) for method in functions) or _is_in_files(name):
                 continue
             code = method.__code__
             place = show_place(code.co_filename, code.co_firstlineno)
@@ -110,4 +110,4 @@ def _is_in_files(name: str) -> bool:
 
 def _is_use(node: ast.AST, name: str) -> bool:
     value = "s" if type(node).__name__ == "Str" else "value"  # Python 3.7 has a class for strings
-    return name in [getattr(node, one, None) for one in ("attr", "id", value)]
+    return name in [getattr(node, attribute, None) for attribute in ("attr", "id", value)]

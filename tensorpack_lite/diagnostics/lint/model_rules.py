@@ -160,7 +160,7 @@ def _wraps_around(op: Any) -> bool:
     constants = [tf.get_static_value(trace_back(tensor)) for tensor in op.inputs]
     if op.type == "Sub" and constants[0] is not None:
         return False
-    return any(one is not None and one.size and one.max() > 1 for one in constants)
+    return any(constant is not None and constant.size and constant.max() > 1 for constant in constants)
 
 
 def sum_over_the_batch(training: ExaminedTraining) -> Iterator[Remark]:

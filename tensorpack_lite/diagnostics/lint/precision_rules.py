@@ -39,7 +39,7 @@ def products_in_float32(training: ExaminedTraining) -> Iterator[Remark]:
         if op.type in _PRODUCTS and op.outputs[0].dtype.base_dtype == tf.float32
     ]
     if ops:
-        dtype = " or ".join(sorted(one.name for one in record.dtypes))
+        dtype = " or ".join(sorted(kind.name for kind in record.dtypes))
         text = f"{ops[0].type} computes in float32, but the precision of the model is {dtype}."
         advice = f'Use a layer, or cast both inputs to {dtype}; or keep it under precision_scope("float32").'
         yield remark_on("G16", ops, text, advice)

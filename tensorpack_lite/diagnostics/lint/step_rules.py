@@ -66,11 +66,11 @@ def first_cost(training: ExaminedTraining, terms: CostTerms, cost: float) -> Ite
     usual = math.log(num_classes)
     if not cost > usual + _TOO_MUCH:
         return
-    others = sum(training.trainer.sess.run(terms.others))  # after the update, so they are only about right
-    if abs(others) > _NEGLIGIBLE * cost:
+    added = sum(training.trainer.sess.run(terms.others))  # after the update, so they are only about right
+    if abs(added) > _NEGLIGIBLE * cost:
         return
     text = (
-        f"the first cross entropy is {cost - others:.3g}, but that of {num_classes} equal probabilities is {usual:.3g}, so the "
+        f"the first cross entropy is {cost - added:.3g}, but that of {num_classes} equal probabilities is {usual:.3g}, so the "
         "first logits are very large."
     )
     advice = "Scale the inputs, e.g. to [-1, 1], or use smaller initial weights."
@@ -150,9 +150,9 @@ def _mixed_samples(
     num = {len(array) for array in feeds.values() if array.ndim}
     if len(num) != 1 or losses.shape[:1] != tuple(num) or len(losses) < 2:
         return
-    changed = {one: np.concatenate([array[-1:], array[1:]]) for one, array in feeds.items() if array.ndim}
-    others = session.run(terms.loss.op.outputs[0], {**feeds, **changed})
-    difference = np.abs(others[1:] - losses[1:])
+    changed = {key: np.concatenate([array[-1:], array[1:]]) for key, array in feeds.items() if array.ndim}
+    changed_losses = session.run(terms.loss.op.outputs[0], {**feeds, **changed})
+    difference = np.abs(changed_losses[1:] - losses[1:])
     if (difference > _CHANGED * (1 + np.abs(losses[1:]))).any():
         text = "the losses of the other samples change when the first one is replaced."
         advice = "Look for a reshape, transposition or reduction that mixes samples."

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any, Iterable, Iterator
+from typing import Any
 
+from ...callbacks.expected import find_single_callbacks
 from ...callbacks.graph import RunOp
 from ...callbacks.inference_runner import InferenceRunnerBase
 from ...callbacks.param.setter import HyperParamSetter
@@ -15,7 +16,6 @@ from ...input_source.base import InputSource, ProxyInputSource
 from ...input_source.reset import ResetInput
 from ...loop.callback import Callback
 from ...loop.callback_factory import CallbackFactory
-from ...loop.group import Callbacks, innermost
 from ...loop.hooks import HookToCallback
 from ...loop.trainer import LoopTrainer, find_step_ops
 from ...tfutils.dependency import elements_in
@@ -60,7 +60,7 @@ class ExaminedTraining:
         self.session_init = session_init
         self.steps_per_epoch = steps_per_epoch
         self.graph = GraphView(tf.get_default_graph())
-        self.callbacks = list(_flatten(trainer.find_callbacks(Callback)))
+        self.callbacks = find_single_callbacks(trainer.find_callbacks(Callback))
         self.cost: Any = trainer.cost
         self.before_cost = self.graph.before([] if self.cost is None else [self.cost], controls=False)
         self.targets = [*find_step_ops(trainer), *elements_in(vars(trainer))]
@@ -125,11 +125,3 @@ def find_dataflow(source: InputSource) -> DataFlow | None:
 
 def _only_watches(callback: Callback) -> bool:
     return root_of(type(callback)) == _PACKAGE and not isinstance(callback, _ACTING)
-
-
-def _flatten(callbacks: Iterable[Callback]) -> Iterator[Callback]:
-    for callback in map(innermost, callbacks):
-        if isinstance(callback, Callbacks):
-            yield from _flatten(callback.cbs)
-        else:
-            yield callback

@@ -1,10 +1,9 @@
-"""Rules about the data of validation: that each sample is evaluated once, and counts as much as the others."""
+"""Rules about the data of validation: that each sample is evaluated once."""
 
 from __future__ import annotations
 
 from typing import Any, Iterator
 
-from ...callbacks.inference import BinaryClassificationStats, ClassificationError, ScalarStats
 from ...dataflow.base import DataFlow
 from ...dataflow.batch import BatchData, BatchDataByShape
 from ...dataflow.runner import MultiProcessRunner, MultiProcessRunnerZMQ
@@ -13,8 +12,6 @@ from ..data_check.stage_speed import walk
 from .training import ExaminedTraining, find_dataflow
 
 _RUNNERS = (MultiProcessRunner, MultiProcessRunnerZMQ)
-_WEIGHTED = (ClassificationError, BinaryClassificationStats)
-_NEGLIGIBLE = 0.01  # of the weight of all datapoints
 
 
 def samples_left_out(training: ExaminedTraining) -> Iterator[Remark]:
@@ -62,41 +59,6 @@ def repeated_samples(training: ExaminedTraining) -> Iterator[Remark]:
                 yield Remark("G19", str(runner), text, advice)
 
 
-def smaller_last_batch(training: ExaminedTraining) -> Iterator[Remark]:
-    """
-    G20: `ScalarStats` averages over batches of which the last one is smaller.
-
-    Why: each datapoint has the same weight in the mean, so the samples of the smaller batch count more than the others.
-
-    Silent if this changes the weight of the last batch by less than a hundredth of the whole, if another inferencer of the runner
-    counts samples, or if the batches pass through a stage that changes their number.
-
-    Source: a new user's accuracy over 70 images in batches of 64.
-    """
-    for runner, flow in _validations(training):
-        stages = _batches_in(flow)
-        if (
-            len(stages) != 1
-            or not stages[0].remainder
-            or any(isinstance(inf, _WEIGHTED) for inf in runner.infs)
-        ):
-            continue
-        size, length = stages[0].batch_size, training.length_of(stages[0].ds) or 0
-        num_full, rest = divmod(length, size)
-        is_known = training.length_of(flow) == num_full + 1
-        if not rest or not num_full or not is_known or 1 / (num_full + 1) - rest / length < _NEGLIGIBLE:
-            continue
-        for inf in runner.infs:
-            if type(inf) is ScalarStats:
-                what = repr(inf.names[0] if len(inf.names) == 1 else inf.names)
-                text = (
-                    f"the last of {num_full + 1} datapoints has {rest} sample{'s' if rest > 1 else ''} and counts as much as one of "
-                    f"{size}, so the mean is not that of the samples."
-                )
-                advice = "Use ClassificationError, or a batch size that divides the number of samples."
-                yield Remark("G20", f"ScalarStats({what})", text, advice)
-
-
 def _validations(training: ExaminedTraining) -> Iterator[tuple[Any, DataFlow]]:
     """Yield the runners that evaluate all datapoints of a DataFlow, with the DataFlow."""
     for runner in training.runners:
@@ -116,5 +78,7 @@ def _stages(flow: DataFlow) -> Iterator[DataFlow]:
 def _batches_in(flow: DataFlow) -> list[Any]:
     """Return the stages that make batches of equal numbers of samples."""
     return [
-        one for one in _stages(flow) if isinstance(one, BatchData) and not isinstance(one, BatchDataByShape)
+        stage
+        for stage in _stages(flow)
+        if isinstance(stage, BatchData) and not isinstance(stage, BatchDataByShape)
     ]

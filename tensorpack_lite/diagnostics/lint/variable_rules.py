@@ -13,7 +13,8 @@ from ...tfutils.partitions import name_in_files, whole_shape
 from ...tfutils.random import find_stateful_random_ops
 from ...tfutils.sessinit import ChainInit, JustCurrentSession, SessionInit
 from ...tfutils.varmanip import get_savename_from_varname, is_training_name
-from ..data_check.remarks import Remark, list_names
+from ...utils.naming import list_names
+from ..data_check.remarks import Remark
 from .graph_view import ASSIGNS, operation, place_of, remark_on
 from .training import ExaminedTraining
 
@@ -32,7 +33,7 @@ def updates_that_do_not_run(training: ExaminedTraining) -> Iterator[Remark]:
     """
     if not training.targets:
         return
-    updates = [operation(one) for one in tf.get_collection(tf.GraphKeys.UPDATE_OPS)]
+    updates = [operation(update) for update in tf.get_collection(tf.GraphKeys.UPDATE_OPS)]
     fetched = [element for cb in training.callbacks for element in elements_in(vars(cb))]
     run = training.step | training.graph.before(fetched)
     idle = [op for op in updates if op.name not in run]
@@ -132,8 +133,8 @@ def variable_of_another_tower(training: ExaminedTraining) -> Iterator[Remark]:
     trained = training.towers[0].ns_name if training.towers else ""
     variables = {variable.op.name: variable for variable in tf.global_variables()}
     for name, variable in variables.items():
-        scope, _, rest = name.partition("/")
-        original = variables.get(f"{trained}/{rest}" if trained else rest)
+        scope, _, inner_name = name.partition("/")
+        original = variables.get(f"{trained}/{inner_name}" if trained else inner_name)
         if scope not in training.inference_names or original is None or training.updates(variable):
             continue
         if training.updates(original) and training.reads(variable):
@@ -202,7 +203,7 @@ def _is_of_model(name: str) -> bool:
 
 def _parts(init: SessionInit) -> list[SessionInit]:
     if isinstance(init, ChainInit):
-        return [part for one in init.inits for part in _parts(one)]
+        return [part for part_init in init.inits for part in _parts(part_init)]
     return [init]
 
 
@@ -239,7 +240,7 @@ def _common_prefix(longer: dict[str, Any], shorter: dict[str, Any]) -> tuple[str
     for name, shape in longer.items():
         parts = name.split("/")
         for index in range(1, len(parts)):
-            rest = "/".join(parts[index:])
-            if rest in shorter and tuple(shorter[rest]) == tuple(shape):
+            inner_name = "/".join(parts[index:])
+            if inner_name in shorter and tuple(shorter[inner_name]) == tuple(shape):
                 found["/".join(parts[:index])] += 1
     return found.most_common(1)[0] if found else ("", 0)

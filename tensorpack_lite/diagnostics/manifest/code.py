@@ -58,7 +58,7 @@ def own_files() -> list[str]:
 def _modules_below(directory: str) -> list[str]:
     """Return the files of imported modules in a directory, without installed packages and this library."""
     paths = set()
-    for module in [one for one in list(sys.modules.values()) if isinstance(one, ModuleType)]:
+    for module in [module for module in list(sys.modules.values()) if isinstance(module, ModuleType)]:
         # looking up the attribute itself would import a module that is loaded on first use
         path = object.__getattribute__(module, "__dict__").get("__file__")
         if isinstance(path, str) and path.endswith(".py") and not is_installed(path):

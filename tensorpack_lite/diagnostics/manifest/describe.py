@@ -171,7 +171,7 @@ class Describer:
         return {name: self._of(item, depth) for name, item in named.items()}
 
     def _items(self, value: Any, kind: type, depth: int) -> Any:
-        base: Any = next(one for one in (*_SEQUENCES, set, frozenset, deque) if issubclass(kind, one))
+        base: Any = next(known for known in (*_SEQUENCES, set, frozenset, deque) if issubclass(kind, known))
         length = base.__len__(value)
         if base in _SEQUENCES:
             items = base.__getitem__(value, slice(None, None, max(1, -(-length // _NUM_DIGESTED[True]))))
@@ -261,8 +261,8 @@ def _arguments(value: object, kind: type) -> dict[str, Any]:
     parameters = parameter_names(kind)
     found = {}
     for name in parameters:
-        exact = [one for one in (name, f"_{name}") if one in attributes]
-        similar = [one for one in attributes if one.lstrip("_").startswith(f"{name}_")]
+        exact = [key for key in (name, f"_{name}") if key in attributes]
+        similar = [key for key in attributes if key.lstrip("_").startswith(f"{name}_")]
         stored = next(iter(exact + similar), None)
         if stored is not None:
             found[name] = attributes[stored]
@@ -276,15 +276,15 @@ def _length_is_ours(value: object) -> bool:
     """Return whether `len` of an object calls only methods of this library and built-in ones, as far as its attributes show."""
     waiting, seen = [value], {id(value)}
     while waiting and len(seen) <= _MAX_SEEN:
-        one = waiting.pop()
-        kind = type(one)
+        item = waiting.pop()
+        kind = type(item)
         method = class_attribute(kind, "__len__")
         if kind in _SEQUENCES:
-            inner = list(one) if len(one) <= _MAX_ITEMS else []  # type: ignore[call-overload, arg-type]
+            inner = list(item) if len(item) <= _MAX_ITEMS else []  # type: ignore[call-overload, arg-type]
         elif type(method) is not types.FunctionType:
             inner = []
         elif origin(method.__module__) == "library":
-            inner = list(instance_attributes(one).values())
+            inner = list(instance_attributes(item).values())
         else:
             return False
         waiting += [part for part in inner if id(part) not in seen]
@@ -312,10 +312,10 @@ def _content_of(cell: Any) -> Any:
 def _code_text(code: types.CodeType) -> str:
     """Return bytecode, names and constants as text, the same in every process."""
     constants = [
-        _code_text(one)
-        if isinstance(one, types.CodeType)
-        else repr(sorted(map(repr, one)) if isinstance(one, frozenset) else one)[:_MAX_CHARS]
-        for one in code.co_consts
+        _code_text(constant)
+        if isinstance(constant, types.CodeType)
+        else repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant)[:_MAX_CHARS]
+        for constant in code.co_consts
     ]
     return repr((code.co_code.hex(), code.co_names, code.co_varnames, constants))
 

@@ -33,15 +33,9 @@ from .planned import planned_values
 _OF_EACH_TRAINING = (MaintainStepCounter, Monitors, ResetInput)
 # parts that differ between the starts of a training
 _OF_EACH_START = (
-    "started",
-    "initial values",
-    "left out",
-    "planned values",
-    "resumptions",
-    "statistics",
-    "exit",
+    "started", "initial values", "left out", "planned values", "resumptions", "statistics", "exit",
     "longest waits",
-)
+)  # fmt: skip
 _MAX_SECONDS = 0.4  # for what a thread collects; it may wait for a disk
 
 
@@ -111,7 +105,7 @@ class ManifestWriter(Callback):
         if not self._manifest["resumptions"]:
             self._set_late_parts()
             self._manifest["first datapoints"] = [
-                one.flow.first_checksums() for one in inputs_of(self.trainer)
+                source.flow.first_checksums() for source in inputs_of(self.trainer)
             ]
         monitors = self.trainer.monitors
         histories = {name: monitors.get_history(name) for name in monitors.scalar_names}
@@ -148,15 +142,15 @@ class ManifestWriter(Callback):
     def _settings(self) -> dict[str, Any]:
         trainer = self.trainer
         name = trainer.__class__.__name__  # not that of `type`: the trainer is a weak reference
-        given = {key: value for key, value in self._given().items() if key != "session_init"}
-        return {"trainer": name, "ranks": trainer.size, "exact": trainer.exact, **given}
+        objects = {key: value for key, value in self._given().items() if key != "session_init"}
+        return {"trainer": name, "ranks": trainer.size, "exact": trainer.exact, **objects}
 
     def _given(self) -> dict[str, Any]:
         """Return the objects that the training was given, by name."""
         arguments, model = self.trainer.arguments, self.trainer.model
-        given = {} if model is None else {"model": model}
+        objects = {} if model is None else {"model": model}
         creator, init = (None, None) if arguments is None else arguments[:2]
-        return {**given, "session_creator": creator, "session_init": init}
+        return {**objects, "session_creator": creator, "session_init": init}
 
     def _num_operations(self) -> int:
         """Return the number of operations in the graph of the model, without those of callbacks."""

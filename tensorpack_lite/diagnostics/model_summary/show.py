@@ -13,7 +13,7 @@ _HEAD = ("layer", "output shape", "parameters", "FLOPs", "kept for gradients")
 
 def show_summary(summary: Summary) -> str:
     """Return a table of the layers, and lines with the sums and the memory."""
-    rows = [_row(one) for one in summary.layers]
+    rows = [_row(layer) for layer in summary.layers]
     rows.append(
         ["total", "", f"{summary.parameters:,}", show_number(summary.flops), show_bytes(summary.kept)]
     )
@@ -25,12 +25,12 @@ def show_summary(summary: Summary) -> str:
 
 def sentences(summary: Summary) -> list[str]:
     """Return the lines below the table."""
-    size, others = summary.parameter_bytes, summary.other_bytes
-    fixed = 2 * size + others
+    size, other_bytes = summary.parameter_bytes, summary.other_bytes
+    fixed = 2 * size + other_bytes
     lines = [
         "FLOPs and bytes are per sample; a multiplication and an addition are two FLOPs.",
         f"Inference: {show_bytes(size)} of parameters, and {show_bytes(summary.inference_bytes)} per sample.",
-        f"Training: {show_bytes(fixed)} (parameters, gradients, and {show_bytes(others)} of other variables, such as those of "
+        f"Training: {show_bytes(fixed)} (parameters, gradients, and {show_bytes(other_bytes)} of other variables, such as those of "
         f"the optimizer), and {show_bytes(summary.kept)} per sample.",
     ]
     if summary.batch and summary.kept is not None:
@@ -46,20 +46,20 @@ def as_json(summary: Summary) -> dict[str, Any]:
     return {
         "format": 1,
         "head": list(_HEAD),
-        "rows": [_row(one) for one in summary.layers],
+        "rows": [_row(layer) for layer in summary.layers],
         "text": sentences(summary),
         "parameters": summary.parameters,
         "flops": summary.flops,
     }
 
 
-def _row(one: Any) -> list[str]:
+def _row(layer: Any) -> list[str]:
     shape = (
         ""
-        if one.shape is None
-        else str(["?" if size is None else size for size in one.shape]).replace("'", "")
+        if layer.shape is None
+        else str(["?" if size is None else size for size in layer.shape]).replace("'", "")
     )
-    return [one.name, shape, f"{one.parameters:,}", show_number(one.flops), show_bytes(one.kept)]
+    return [layer.name, shape, f"{layer.parameters:,}", show_number(layer.flops), show_bytes(layer.kept)]
 
 
 def show_number(number: int | None) -> str:

@@ -17,14 +17,8 @@ from ..lint.training import ExaminedTraining
 from .flops import count_flops, num_elements
 
 _ALIASES = (
-    "Identity",
-    "Reshape",
-    "Squeeze",
-    "ExpandDims",
-    "StopGradient",
-    "CheckNumerics",
-    "PreventGradient",
-)
+    "Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "CheckNumerics", "PreventGradient",
+)  # fmt: skip
 _OTHERS = "others"
 _SMALL = 0.001  # of all operations
 
@@ -94,19 +88,19 @@ class _Counter:
         tower = training.towers[0]
         self._prefix = f"{tower.ns_name}/" if tower.ns_name else ""
         graph = tf.get_default_graph()
-        sizes = [one.shape.as_list()[0] for one in tower.inputs if one.shape.rank]
+        sizes = [tensor.shape.as_list()[0] for tensor in tower.inputs if tensor.shape.rank]
         self.batch: int | None = sizes[0] if sizes else None
         with tf.Graph().as_default() as copy:
-            inputs = {one.name: _placeholder(one) for one in tower.inputs}
+            inputs = {tensor.name: _placeholder(tensor) for tensor in tower.inputs}
             tf.import_graph_def(graph.as_graph_def(), input_map=inputs, name="")
         view = GraphView(copy)
         forward = view.before([copy.get_tensor_by_name(training.cost.name)], controls=False)
-        moving = view.after([one.op.name for one in inputs.values()])
+        moving = view.after([tensor.op.name for tensor in inputs.values()])
         self._forward = forward
         self._operations = list(view.in_order(forward & moving))
         self._backward = {name for name in training.step if name in view.operations} - forward
-        variables = {one.op.name: one for one in tf.trainable_variables()}
-        self._variables = {name: one for name, one in variables.items() if name in forward}
+        variables = {variable.op.name: variable for variable in tf.trainable_variables()}
+        self._variables = {name: variable for name, variable in variables.items() if name in forward}
         self._scopes = {name.rpartition("/")[0] for name in self._variables}
 
     def summarize(self) -> Summary:
@@ -116,24 +110,26 @@ class _Counter:
         for name in self._variables:
             members.setdefault(name.rpartition("/")[0], [])
         layers = [self._describe(name, operations) for name, operations in members.items()]
-        total = _sum(one.flops for one in layers)
+        total = _sum(layer.flops for layer in layers)
         shown = [
-            one for one in layers if one.name and (one.parameters or (one.flops or 0) > _SMALL * (total or 0))
+            layer
+            for layer in layers
+            if layer.name and (layer.parameters or (layer.flops or 0) > _SMALL * (total or 0))
         ]
-        rest = [one for one in layers if one not in shown]
-        if rest:
-            others = (_sum(one.flops for one in rest), _sum(one.kept for one in rest))
-            shown.append(Layer(_OTHERS, None, sum(one.parameters for one in rest), *others))
+        small = [layer for layer in layers if layer not in shown]
+        if small:
+            sums = (_sum(layer.flops for layer in small), _sum(layer.kept for layer in small))
+            shown.append(Layer(_OTHERS, None, sum(layer.parameters for layer in small), *sums))
         parameters = self._variables.values()
         size = sum(map(_variable_bytes, parameters))
         return Summary(
             shown,
             self.batch,
-            sum(int(one.shape.num_elements() or 0) for one in parameters),
+            sum(int(variable.shape.num_elements() or 0) for variable in parameters),
             size,
             sum(map(_variable_bytes, tf.global_variables())) - size,
             total,
-            _sum(one.kept for one in shown),
+            _sum(layer.kept for layer in shown),
             self._peak(),
         )
 
@@ -146,18 +142,18 @@ class _Counter:
             if path in self._scopes:
                 return path
         for path in reversed(paths):
-            if not any(one.startswith(f"{path}/") for one in self._scopes):
+            if not any(scope.startswith(f"{path}/") for scope in self._scopes):
                 return path
         return paths[0] if paths else ""
 
     def _describe(self, name: str, operations: list[Any]) -> Layer:
-        variables = [one for key, one in self._variables.items() if key.rpartition("/")[0] == name]
+        variables = [variable for key, variable in self._variables.items() if key.rpartition("/")[0] == name]
         flops = _sum(count_flops(op) for op in operations)
         kept = _sum(_bytes(tensor) for tensor in self._kept(operations))
         return Layer(
             name,
             self._output_shape(name, operations),
-            sum(int(one.shape.num_elements() or 0) for one in variables),
+            sum(int(variable.shape.num_elements() or 0) for variable in variables),
             self._per_sample(flops),
             self._per_sample(kept),
         )
@@ -187,8 +183,8 @@ class _Counter:
     def _output_shape(self, name: str, operations: list[Any]) -> list[Any] | None:
         for op in reversed(operations):
             for tensor in op.outputs:
-                users = [one for one in tensor.consumers() if one.name in self._forward]
-                is_used = any(self._layer_of(one.name) != name for one in users)
+                users = [consumer for consumer in tensor.consumers() if consumer.name in self._forward]
+                is_used = any(self._layer_of(consumer.name) != name for consumer in users)
                 if is_used and tensor.dtype.is_floating and tensor.shape.rank:
                     shape: list[Any] = tensor.shape.as_list()
                     return ["?", *shape[1:]]

@@ -14,8 +14,9 @@ from ...ranks.alone import Alone
 from ...tfutils.partitions import join_parts
 from ...tfutils.varmanip import save_checkpoint_vars
 from ...utils import logger
+from ...utils.naming import list_names
 from ...utils.notes import write_note
-from ...utils.own_program import own_program
+from ..probe.own_program import own_program
 from .autopsy_files import RECORD_FILE, describe_sample, write_batches, write_pictures
 from .batch_capture import TowerBatch
 from .nan_search import Activation, Culprit, Search, before_exchange, largest
@@ -110,7 +111,7 @@ def examine(incident: Incident, message: str, session: tf.Session) -> str:
     """
     incident.ranks.channel.end_by_itself()  # also if another rank ends first
     # first, because operations that the loss waits for may update a variable when the step runs again
-    variables = {one.op.name: one for one in tf.global_variables()}
+    variables = {variable.op.name: variable for variable in tf.global_variables()}
     weights = session.run(variables)
     search = Search(session, incident.batches, incident.losses, incident.checked_gradients())
     culprit, activations, reason = None, [], search.why_not()
@@ -158,7 +159,7 @@ def _cause(incident: Incident, found: _Findings) -> str:
             "The update of this step was not held back and broke variables, so the step cannot be run again."
         )
     if broken:
-        sentence = f"A variable was not finite already ({_names(broken)}): the update of step {incident.step - 1} broke it"
+        sentence = f"A variable was not finite already ({list_names(broken)}): the update of step {incident.step - 1} broke it"
         norms = incident.norms()[:-1]
         return f"{sentence}, {_compare(norms)}." if norms else f"{sentence}."
     if culprit is None:
@@ -208,7 +209,7 @@ def _about_no_culprit(incident: Incident, reason: str | None) -> str:
 def _about_first_bad(activations: list[Activation]) -> str:
     bad = activations[-1]
     op = tf.get_default_graph().get_tensor_by_name(bad.name).op
-    known = {one.name: one.largest for one in activations}
+    known = {activation.name: activation.largest for activation in activations}
     inputs = [known[tensor.name] for tensor in op.inputs if tensor.name in known]
     about = f"'{bad.name}' ({bad.kind}) is {bad.largest:.5g}"
     return f"{about}, its inputs are finite, at most {max(inputs):.5g}" if inputs else about
@@ -223,7 +224,7 @@ def _about_weights(incident: Incident, weights: dict[str, np.ndarray]) -> str:
     floats = {name: value for name, value in weights.items() if _is_float(value)}
     if not floats or not all(_all_finite(value) for value in floats.values()):
         return ""
-    name = max(floats, key=lambda one: largest(floats[one]))
+    name = max(floats, key=lambda key: largest(floats[key]))
     size = f"the largest value is {largest(floats[name]):.5g}, in {name}."
     if not incident.is_held:
         return f"The update of this step was not held back. All variables are finite; {size}"
@@ -285,10 +286,12 @@ def _tables(incident: Incident, found: _Findings) -> list[tuple[str, list[str], 
         gradients = [[n, float(np.sqrt(v))] for n, v in zip(incident.gradients, incident.values[-1])]
         tables.append(("Gradients of this step", ["variable", "norm"], gradients))
     if found.activations:
-        shown = [list(one) for one in reversed(found.activations[-_NUM_SHOWN:])]
+        shown = [list(activation) for activation in reversed(found.activations[-_NUM_SHOWN:])]
         title = "Tensors, from the first one that is not finite backwards"
         tables.append((title, ["tensor", "operation", "shape", "largest absolute value"], shown))
-    floats = [(name, one.shape, largest(one)) for name, one in found.weights.items() if _is_float(one)]
+    floats = [
+        (name, value.shape, largest(value)) for name, value in found.weights.items() if _is_float(value)
+    ]
     floats.sort(key=lambda row: -np.nan_to_num(row[2], nan=np.inf))
     headers = ["variable", "shape", "largest absolute value"]
     tables.append(("Variables before the step", headers, [list(row) for row in floats]))
@@ -301,8 +304,3 @@ def _is_float(value: np.ndarray) -> bool:
 
 def _all_finite(value: np.ndarray) -> bool:
     return not _is_float(value) or bool(np.isfinite(value).all())
-
-
-def _names(names: list[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more

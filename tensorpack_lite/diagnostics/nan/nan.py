@@ -114,7 +114,9 @@ class TerminateOnNaN(Callback):
         return found
 
     def _hold_updates(self, is_good: tf.Tensor) -> None:
-        targets = [one for one in tf.get_collection(tf.GraphKeys.UPDATE_OPS) if hasattr(one, "graph")]
+        targets = [
+            update for update in tf.get_collection(tf.GraphKeys.UPDATE_OPS) if hasattr(update, "graph")
+        ]
         if self.trainer.step_ops or self.trainer.train_op is not None:
             targets += find_step_ops(self.trainer)
         let_updates_pass_if(is_good, targets)

@@ -76,7 +76,7 @@ def run_step_again(session: tf.Session, directory: str, record: dict[str, Any]) 
     gradients = {name: graph.get_tensor_by_name(tensor) for name, tensor in record["gradients"].items()}
     search = Search(session, batches, losses, gradients)
     batch = next((batch for batch in batches if search.is_bad(batch)), None)
-    if batch is None and any(search.overflows(one) for one in batches):
+    if batch is None and any(search.overflows(candidate) for candidate in batches):
         return True, (
             "Same step: the gradients are finite, but the square of their norm is not. The learning rate is too large, or "
             "the gradients have to be clipped."

@@ -73,7 +73,7 @@ class Search:
         if not self._batches:
             return "the trainer has no tower function, so its inputs are unknown"
         tensors = [tensor for losses in self._losses for tensor in losses] + list(self._gradients.values())
-        needed = {one.op.type for one in tensors_computed_from(tensors, lambda tensor: True)}
+        needed = {tensor.op.type for tensor in tensors_computed_from(tensors, lambda tensor: True)}
         exchanges = ", ".join(sorted(filter(_EXCHANGES.search, needed)))
         return f"the step exchanges values with other processes ({exchanges})" if exchanges else None
 
@@ -99,8 +99,8 @@ class Search:
     ) -> list[Any]:
         values = batch.feed(samples)
         feed: dict[tf.Tensor, np.ndarray] = {}
-        for other in self._batches:
-            feed.update((tensor, values[mine]) for mine, tensor in zip(batch.tensors, other.tensors))
+        for other_batch in self._batches:
+            feed.update((tensor, values[mine]) for mine, tensor in zip(batch.tensors, other_batch.tensors))
         return self._session.run(fetches, feed)
 
     def culprit(self) -> Culprit | None:

@@ -126,5 +126,5 @@ class LossSpike(Callback):
         with open(os.path.join(directory, "report.txt"), "w", encoding="utf-8") as file:
             file.write(f"{text}\n")
             for batch in batches:
-                for one in range(batch.num_samples):
-                    file.write(f"tower {batch.tower}, sample {one}: {describe_sample(batch, one)}\n")
+                for sample in range(batch.num_samples):
+                    file.write(f"tower {batch.tower}, sample {sample}: {describe_sample(batch, sample)}\n")

@@ -55,9 +55,9 @@ def rehearse_exports(num: int, report: Callable[[str, float, str], None]) -> Non
 def _rehearsed(export: Callable[..., None], report: Callable[[str, float, str], None]) -> Callable[..., None]:
     @functools.wraps(export)
     def rehearsed(self: ModelExporter, filename: str, *args: object, **kwargs: object) -> None:
-        given, began = os.path.abspath(filename), time.perf_counter()
-        path, what = redirect(given), f"{export.__name__} to {os.fspath(filename)}"
-        if os.path.isdir(os.path.dirname(given)):  # otherwise the export fails, as in the training
+        target, began = os.path.abspath(filename), time.perf_counter()
+        path, what = redirect(target), f"{export.__name__} to {os.fspath(filename)}"
+        if os.path.isdir(os.path.dirname(target)):  # otherwise the export fails, as in the training
             os.makedirs(os.path.dirname(path), exist_ok=True)
         try:
             export(self, path, *args, **kwargs)

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Callable, ContextManager, Mapping
 
 from ...loop.extension import ExtendedTrainer, Extension
 from ...utils.checks import check_type
 from .find_rate import FindRate
 from .measure_batch import MeasureBatch
-from .once import LintOnce, ReplayStep, ShowSummary
+from .once import Once, lint_once, print_summary, replay_step
 from .rehearse import rehearse_this_program
 from .request import find_request
-from .schedules import ShowSchedules
+from .schedules import show_schedules
 from .short_training import ShortTraining
 
 _ANSWERS: Mapping[str, Callable[[Mapping[str, Any]], Extension]] = {
     "find-batch": MeasureBatch,
     "find-lr": FindRate,
-    "lint": LintOnce,
-    "nan-replay": ReplayStep,
+    "lint": partial(Once, lint_once),
+    "nan-replay": partial(Once, replay_step),
     "rehearse": ShortTraining,
-    "schedule": ShowSchedules,
-    "summary": ShowSummary,
+    "schedule": partial(Once, show_schedules),
+    "summary": partial(Once, print_summary),
 }
 
 

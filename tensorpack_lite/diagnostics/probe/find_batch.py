@@ -149,7 +149,7 @@ def show_batches(search: Search) -> str:
     """Return the table, the proposal and the rules for the learning rate."""
     memory = "peak memory of GPU 0, MB" if search.tried[0].is_on_gpu else "peak memory, MB"
     head = ["batch", "samples/s", "ms per step", memory]
-    rows = [_row(one) for one in search.tried]
+    rows = [_row(result) for result in search.tried]
     table = tabulate(rows, headers=head, colalign=("right",) * 4, disable_numparse=True)
     lines = [table, search.end]
     first, best = search.tried[0], search.best
@@ -168,8 +168,8 @@ def show_batches(search: Search) -> str:
     return "\n".join(lines)
 
 
-def _row(one: Measured) -> list[str]:
-    if one.is_too_large or one.has_too_few or not one.step:
-        return [f"{one.batch:,}", "out of memory" if one.is_too_large else "too few samples", "-", "-"]
-    speed = f"{one.speed:,.0f}" if one.speed >= 100 else f"{one.speed:.3g}"
-    return [f"{one.batch:,}", speed, f"{one.step * 1e3:,.3g}", f"{one.memory / 1e6:,.0f}"]
+def _row(result: Measured) -> list[str]:
+    if result.is_too_large or result.has_too_few or not result.step:
+        return [f"{result.batch:,}", "out of memory" if result.is_too_large else "too few samples", "-", "-"]
+    speed = f"{result.speed:,.0f}" if result.speed >= 100 else f"{result.speed:.3g}"
+    return [f"{result.batch:,}", speed, f"{result.step * 1e3:,.3g}", f"{result.memory / 1e6:,.0f}"]

@@ -99,7 +99,7 @@ class MeasureBatch(Extension):
 
     def after_initialize(self, trainer: ExtendedTrainer) -> None:
         """Measure the memory before the first step: that of TensorFlow on the first GPU, or else that of the process."""
-        if not any("GPU" in one.device_type for one in trainer.sess.list_devices()):
+        if not any("GPU" in device.device_type for device in trainer.sess.list_devices()):
             self._tracker = None
         self._results["is_on_gpu"] = self._tracker is not None
         process = psutil.Process().memory_info()
@@ -145,4 +145,4 @@ def _is_about_memory(error: BaseException) -> bool:
     """Return whether memory has run out. TensorFlow's text may be in the cause of an explained error."""
     if isinstance(error, (MemoryError, tf.errors.ResourceExhaustedError)):
         return True
-    return any(find_out_of_memory(str(one)) is not None for one in (error, error.__cause__) if one)
+    return any(find_out_of_memory(str(cause)) is not None for cause in (error, error.__cause__) if cause)

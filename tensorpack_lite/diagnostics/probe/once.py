@@ -1,9 +1,9 @@
-"""The answers to `tensorpack-lite lint`, `nan-replay` and `summary`, which need no step of the training."""
+"""The answers to commands that need no step of the training: those to `lint`, `nan-replay` and `summary`, and how to give one."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any, Mapping
+from typing import Any, Callable, Mapping
 
 from ...loop.extension import ExtendedTrainer, Extension
 from ..lint.lint import lint_only
@@ -13,73 +13,50 @@ from ..nan.nan_replay import replay, variables_of
 from .request import arguments_of, end_probe
 
 
-class LintOnce(Extension):
+class Once(Extension):
     """
-    Extension that looks for mistakes, and ends the process.
+    Extension that answers when the callbacks are set up, and ends the process.
 
     Args:
-        options: not used.
+        answer: `f(trainer, options) -> result`, one of the functions below; the result is that of the command.
+        options: those of the request.
     """
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        pass
+    def __init__(
+        self, answer: Callable[[ExtendedTrainer, Mapping[str, Any]], int], options: Mapping[str, Any]
+    ) -> None:
+        self._answer, self._options = answer, options
 
     def after_setup(self, trainer: ExtendedTrainer) -> None:
         """
-        Examine the training.
+        Answer.
 
         Raises:
             SystemExit: always.
         """
-        _, session_init, steps_per_epoch, *_ = arguments_of(trainer)
-        end_probe(int(lint_only(trainer, session_init, steps_per_epoch)))
-
-
-class ReplayStep(Extension):
-    """
-    Extension that runs a recorded step, and ends the process.
-
-    Args:
-        options: `step_directory`, the directory that `TerminateOnNaN` wrote.
-    """
-
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        self._directory: str = options["step_directory"]
-
-    def after_setup(self, trainer: ExtendedTrainer) -> None:
-        """
-        Run the step.
-
-        Raises:
-            SystemExit: always.
-        """
-        trainer.initialize(arguments_of(trainer).session_creator, variables_of(self._directory))
-        try:
-            result = replay(trainer.sess, self._directory)
-        finally:
-            trainer.hooked_sess.close()
+        result = self._answer(trainer, self._options)
+        sys.stdout.flush()
         end_probe(result)
 
 
-class ShowSummary(Extension):
-    """
-    Extension that prints the summary of the model, and ends the process.
+def lint_once(trainer: ExtendedTrainer, _options: Mapping[str, Any]) -> int:
+    """Look for mistakes."""
+    _, session_init, steps_per_epoch, *_ = arguments_of(trainer)
+    return int(lint_only(trainer, session_init, steps_per_epoch))
 
-    Args:
-        options: not used.
-    """
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        pass
+def replay_step(trainer: ExtendedTrainer, options: Mapping[str, Any]) -> int:
+    """Run a recorded step: that of `step_directory`, the directory that `TerminateOnNaN` wrote."""
+    directory = options["step_directory"]
+    trainer.initialize(arguments_of(trainer).session_creator, variables_of(directory))
+    try:
+        return replay(trainer.sess, directory)
+    finally:
+        trainer.hooked_sess.close()
 
-    def after_setup(self, trainer: ExtendedTrainer) -> None:
-        """
-        Print the summary.
 
-        Raises:
-            SystemExit: always.
-        """
-        if trainer.is_chief:
-            sys.stdout.write(f"{show_summary(summarize(trainer))}\n")
-            sys.stdout.flush()
-        end_probe(0)
+def print_summary(trainer: ExtendedTrainer, _options: Mapping[str, Any]) -> int:
+    """Print the summary of the model."""
+    if trainer.is_chief:
+        sys.stdout.write(f"{show_summary(summarize(trainer))}\n")
+    return 0

@@ -11,9 +11,9 @@ from typing import Any, Sequence
 from tabulate import tabulate
 
 from ...utils.notes import write_note
-from ...utils.own_program import own_program
 from ...utils.own_rank import find_given_rank
 from ...utils.utils import ENDLESS, humanize_time_delta
+from .own_program import own_program
 from .request import find_request, run_probe
 
 _NUM_DATAPOINTS = 2  # of a validation
@@ -61,8 +61,8 @@ def rehearse_this_program() -> None:
         ValueError: this process runs no script, such as in a notebook.
         RuntimeError: the rehearsal has failed.
     """
-    given = find_given_rank()
-    if find_request() is not None or (given is not None and given.rank > 0):
+    rank = find_given_rank()
+    if find_request() is not None or (rank is not None and rank.rank > 0):
         return
     program = own_program()
     if not program:

@@ -94,7 +94,7 @@ def run_probe(
     """
     # the present directory is not searched for modules when the process runs in another one
     here = str(Path(__file__).resolve().parents[3])
-    path_of_modules = os.pathsep.join(one for one in (os.environ.get("PYTHONPATH", ""), here) if one)
+    path_of_modules = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), here)))
     with tempfile.TemporaryDirectory(prefix=f"tensorpack-lite-{purpose}-") as temporary:
         variables = {
             "PYTHONPATH": path_of_modules,

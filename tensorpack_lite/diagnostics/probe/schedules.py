@@ -15,11 +15,11 @@ from tabulate import tabulate
 
 from ...callbacks.param.setter import HyperParamSetter, PlannedHyperParamSetter
 from ...loop.callback import Callback
-from ...loop.extension import ExtendedTrainer, Extension
+from ...loop.extension import ExtendedTrainer
 from ...loop.group import innermost
 from ...utils.optional import load_optional
 from ...utils.utils import ENDLESS
-from .request import arguments_of, end_probe
+from .request import arguments_of
 
 _MAX_POINTS = 2_000_000
 _NUM_ROWS, _WIDTH = 12, 60
@@ -48,44 +48,37 @@ class Plan(NamedTuple):
         return float(self.values[max(0, index)])
 
 
-class ShowSchedules(Extension):
+def show_schedules(trainer: ExtendedTrainer, options: Mapping[str, Any]) -> int:
     """
-    Extension that shows the planned values of all hyper-parameters, and ends the process.
+    Show the planned values of all hyper-parameters.
 
     Args:
+        trainer: the trainer, whose callbacks are set up.
         options: `epochs`, the number of epochs, or None for that of the training; `output`, the picture, or None.
+
+    Returns:
+        0; 1 if no value is known before training; 2 if the training has no last epoch.
     """
-
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        self._epochs: int | None = options["epochs"]
-        self._output: str | None = options["output"]
-
-    def after_setup(self, trainer: ExtendedTrainer) -> None:
-        """
-        Show the values.
-
-        Raises:
-            SystemExit: always; with the code for 1 if no value is known before training.
-        """
-        creator, init, steps, first, last = arguments_of(trainer)
-        epochs = self._epochs or last - first + 1
-        if epochs >= ENDLESS:
-            sys.stdout.write("The training has no last epoch. Pass the number to show: --epochs 100.\n")
-            end_probe(2)
-        trainer.initialize(creator, init)
-        with trainer.sess.graph.as_default(), trainer.sess.as_default():
-            callbacks = trainer.find_callbacks(Callback)
-            known = [one for one in callbacks if isinstance(one, PlannedHyperParamSetter)]
-            plans = [plan(one, steps, first - 1, epochs) for one in known]
-        trainer.hooked_sess.close()
-        others = [one for one in map(innermost, callbacks) if isinstance(one, HyperParamSetter)]
-        unknown = [f"{one.param.readable_name} ({type(one).__name__})" for one in others if one not in known]
-        sys.stdout.write(f"{show_plans(plans, unknown, steps)}\n")
-        if self._output is not None and plans:
-            draw_plans(plans, self._output)
-            sys.stdout.write(f"Drawn in {self._output}.\n")
-        sys.stdout.flush()
-        end_probe(0 if plans else 1)
+    creator, init, steps, first, last = arguments_of(trainer)
+    epochs = options["epochs"] or last - first + 1
+    if epochs >= ENDLESS:
+        sys.stdout.write("The training has no last epoch. Pass the number to show: --epochs 100.\n")
+        return 2
+    trainer.initialize(creator, init)
+    with trainer.sess.graph.as_default(), trainer.sess.as_default():
+        callbacks = trainer.find_callbacks(Callback)
+        known = [callback for callback in callbacks if isinstance(callback, PlannedHyperParamSetter)]
+        plans = [plan(setter, steps, first - 1, epochs) for setter in known]
+    trainer.hooked_sess.close()
+    setters = [setter for setter in map(innermost, callbacks) if isinstance(setter, HyperParamSetter)]
+    unknown = [
+        f"{setter.param.readable_name} ({type(setter).__name__})" for setter in setters if setter not in known
+    ]
+    sys.stdout.write(f"{show_plans(plans, unknown, steps)}\n")
+    if options["output"] is not None and plans:
+        draw_plans(plans, options["output"])
+        sys.stdout.write(f"Drawn in {options['output']}.\n")
+    return 0 if plans else 1
 
 
 def plan(setter: PlannedHyperParamSetter, steps_per_epoch: int, start: int, num_epochs: int) -> Plan:
@@ -125,16 +118,19 @@ def plan(setter: PlannedHyperParamSetter, steps_per_epoch: int, start: int, num_
 def show_plans(plans: list[Plan], unknown: list[str], steps_per_epoch: int) -> str:
     """Return a curve for each plan, and a table of their values at up to 12 epochs."""
     parts = []
-    for one in plans:
-        times = np.linspace(one.epochs[0], one.end, _WIDTH, endpoint=False)
-        curve = sparkline([one.at(time) for time in times])
+    for schedule in plans:
+        times = np.linspace(schedule.epochs[0], schedule.end, _WIDTH, endpoint=False)
+        curve = sparkline([schedule.at(time) for time in times])
         parts.append(
-            f"{one.name}, between {one.values.min():.4g} and {one.values.max():.4g}, {one.end - one.epochs[0]:g} epochs of "
+            f"{schedule.name}, between {schedule.values.min():.4g} and {schedule.values.max():.4g}, {schedule.end - schedule.epochs[0]:g} epochs of "
             f"{steps_per_epoch} steps:\n{curve}"
         )
     if plans:
-        rows = [[f"{epoch + 1:g}", *(f"{one.at(epoch):.4g}" for one in plans)] for epoch in _shown(plans[0])]
-        headers = ["in epoch, at its beginning", *(one.name for one in plans)]
+        rows = [
+            [f"{epoch + 1:g}", *(f"{schedule.at(epoch):.4g}" for schedule in plans)]
+            for epoch in _shown(plans[0])
+        ]
+        headers = ["in epoch, at its beginning", *(schedule.name for schedule in plans)]
         parts.append(tabulate(rows, headers=headers, disable_numparse=True))
     if unknown:
         parts.append(f"Not known before training: {', '.join(unknown)}.")
@@ -143,9 +139,9 @@ def show_plans(plans: list[Plan], unknown: list[str], steps_per_epoch: int) -> s
     return "\n\n".join(parts)
 
 
-def _shown(one: Plan) -> Iterator[int]:
+def _shown(schedule: Plan) -> Iterator[int]:
     """Yield about 12 epochs, the first and the last one among them."""
-    first, last = int(one.epochs[0]), int(one.end) - 1
+    first, last = int(schedule.epochs[0]), int(schedule.end) - 1
     step = max(1, -(-(last - first + 1) // _NUM_ROWS))
     yield from range(first, last, step)
     yield last
@@ -169,10 +165,10 @@ def draw_plans(plans: list[Plan], path: str) -> None:
     matplotlib = load_optional("matplotlib.figure", "schedule")
     figure = matplotlib.Figure(figsize=(7, 3 * len(plans)))
     axes = figure.subplots(len(plans), squeeze=False)
-    for axis, one in zip(axes.flat, plans):
-        axis.step([*one.epochs, one.end], [*one.values, one.values[-1]], where="post")
-        axis.set(title=one.name, xlabel="epochs", xlim=(one.epochs[0], one.end))
-        axis.set_ylim(bottom=min(0.0, float(one.values.min())))
+    for axis, schedule in zip(axes.flat, plans):
+        axis.step([*schedule.epochs, schedule.end], [*schedule.values, schedule.values[-1]], where="post")
+        axis.set(title=schedule.name, xlabel="epochs", xlim=(schedule.epochs[0], schedule.end))
+        axis.set_ylim(bottom=min(0.0, float(schedule.values.min())))
         axis.grid(alpha=0.3)
     figure.tight_layout()
     figure.savefig(path)

@@ -13,14 +13,13 @@ import time
 from contextlib import contextmanager
 from typing import Any, Iterator, Mapping
 
+from ...callbacks.expected import walk_callbacks
 from ...callbacks.inference_runner import InferenceRunnerBase
 from ...callbacks.saver import ModelSaver
 from ...callbacks.trigger import PeriodicCallback, PeriodicTrigger
 from ...compat import tfv1 as tf
 from ...loop.callback import Callback
 from ...loop.extension import ExtendedTrainer, Extension
-from ...loop.group import Callbacks
-from ...loop.proxy_callback import ProxyCallback
 from ...loop.resume_point import ResumePoint
 from ...predict.base import OfflinePredictor
 from ...predict.config import PredictConfig
@@ -120,7 +119,7 @@ class ShortTraining(Extension):
     def after_setup(self, trainer: ExtendedTrainer) -> None:
         """Let periodic callbacks act in each epoch, and validate on a few datapoints."""
         self.ends("session and variables")
-        for callback in _walk(trainer.find_callbacks(Callback)):
+        for callback in walk_callbacks(trainer.find_callbacks(Callback)):
             if isinstance(callback, (PeriodicCallback, PeriodicTrigger)):
                 callback.act_in_each_epoch()
             elif isinstance(callback, InferenceRunnerBase):
@@ -225,23 +224,13 @@ class _Clock(Callback):
 def _rows_of(seconds: list[tuple[str, float]]) -> list[list[Any]]:
     """Return a row for each callback that takes a while, and one for all others."""
     slow = [[f"  {name}", taken, ""] for name, taken in seconds if taken >= _SLOW]
-    others = [taken for _, taken in seconds if taken < _SLOW]
-    return [*slow, [f"  {len(others)} other callbacks", sum(others), ""]]
-
-
-def _walk(callbacks: list[Callback]) -> Iterator[Callback]:
-    """Yield callbacks, and those inside wrappers and groups."""
-    for one in callbacks:
-        yield one
-        if isinstance(one, ProxyCallback):
-            yield from _walk([one.cb])
-        elif isinstance(one, Callbacks):
-            yield from _walk(one.cbs)
+    fast = [taken for _, taken in seconds if taken < _SLOW]
+    return [*slow, [f"  {len(fast)} other callbacks", sum(fast), ""]]
 
 
 def _checkpoint_of(trainer: ExtendedTrainer) -> dict[str, Any] | None:
     """Return the directory and the size of the latest checkpoint, and how many are kept; None if there is none."""
-    savers = [one for one in _walk(trainer.find_callbacks(Callback)) if isinstance(one, ModelSaver)]
+    savers = [cb for cb in walk_callbacks(trainer.find_callbacks(Callback)) if isinstance(cb, ModelSaver)]
     for saver in savers:
         store = CheckpointStore(saver.checkpoint_dir, "rehearse") if saver.checkpoint_dir else None
         name = store and store.latest()

@@ -48,7 +48,10 @@ def describe_advice(load: Load, options: Sequence[Advice]) -> str:
         return f"The gain of more workers is not known, or less than 10 %; {_DOCS}.{saving}"
     part = options[0].part
     subject = f"{part.slowest.name} in a runner or map with" if part.kind == HERE else "With"
-    changes = [f"{one.num_workers} workers: {one.gain:.2g}x{_then(one)}{_memory(one)}." for one in options]
+    changes = [
+        f"{option.num_workers} workers: {option.gain:.2g}x{_then(option)}{_memory(option)}."
+        for option in options
+    ]
     return f"{subject} {' With '.join(changes)}{saving}"
 
 

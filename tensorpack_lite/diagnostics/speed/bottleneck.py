@@ -173,7 +173,7 @@ def find_saving(load: Load) -> Optional[Saving]:
     stage = load.slowest.slowest
     memory = stage.num_bytes * stage.count / load.num_steps * (load.pass_steps or 0)
     gain = _gain_without(load, [stage])
-    below = [one for part in load.parts for one in part.stages if one.depth >= stage.depth]
+    below = [upstream for part in load.parts for upstream in part.stages if upstream.depth >= stage.depth]
     return Saving(stage, gain, _gain_without(load, below), int(memory))
 
 
@@ -191,9 +191,9 @@ def _gain_without(load: Load, stages: Sequence[StageWork]) -> float:
 
 def _predict(load: Load, part: Part, num_workers: int) -> Advice:
     """Predict the speed with another number of workers."""
-    others = [one for one in load.parts if one is not part]
+    other_parts = [other_part for other_part in load.parts if other_part is not part]
     kind = PROCESSES if part.kind == HERE else part.kind
-    changed = [*others, replace(part, num_workers=num_workers, kind=kind)]
+    changed = [*other_parts, replace(part, num_workers=num_workers, kind=kind)]
     # a part that moves to workers leaves the receiving of its datapoints behind
     sending = part.stages[0].count * _SECONDS_TO_SEND / load.num_steps if part.kind == HERE else 0.0
     fast, slow = (max(load.least_interval(changed, is_held), sending) for is_held in (False, True))

@@ -4,22 +4,60 @@ from __future__ import annotations
 
 from threading import Timer
 from time import perf_counter
-from typing import Any
+from typing import Any, Sequence
 
 from ...input_source.reset import inputs_of
-from ...loop.callback import Callback
+from ...loop.callback import Call, Callback
 from ...loop.extension import ExtendedTrainer
 from ...loop.session import HookedSession
 from ...ranks.alone import AloneChannel
 from ...utils import logger
 from ...utils.notes import write_note
-from .call_times import CallTimes
 from .speed_verdict import CALLBACKS, VARIES, Facts, Verdict, describe_slowest, judge, summarize
 from .speed_window import SpeedWindow
 from .stage_rows import format_rows, make_rows
 
 _WINDOW = 1 / 6  # of `after`: the length of a window; before it, buffers become full or empty
 _MIN_SECONDS = 0.01  # of a callback between epochs, to be noted
+
+
+class CallTimes:
+    """
+    Measurement of each call of a callback in a step, from now on until `stop`.
+
+    Args:
+        callers: objects with a method `replace_calls(replace)`, which calls `replace(call, method)` for each method of a
+            callback that they call in a step, and uses the result instead.
+
+    Attributes:
+        seconds: of all calls together, by "<callback>, <moment>".
+    """
+
+    def __init__(self, callers: Sequence[Any]) -> None:
+        self._callers = callers
+        self.seconds: dict[str, float] = {}
+        for caller in callers:
+            caller.replace_calls(self._measured)
+
+    def stop(self) -> None:
+        """Measure no more."""
+        for caller in self._callers:
+            caller.replace_calls(lambda _, method: method.method if isinstance(method, _Measured) else method)
+
+    def _measured(self, call: Call, method: Any) -> _Measured:
+        return _Measured(f"{call.callback}, {call.moment[1:]}", method, self.seconds)
+
+
+class _Measured:
+    def __init__(self, name: str, method: Any, seconds: dict[str, float]) -> None:
+        self.method, self.__self__ = method, getattr(method, "__self__", method)
+        self._name, self._seconds = name, seconds
+
+    def __call__(self, *args: Any) -> Any:
+        begin = perf_counter()
+        result = self.method(*args)
+        self._seconds[self._name] = self._seconds.get(self._name, 0.0) + perf_counter() - begin
+        return result
 
 
 class Speed(Callback):
@@ -154,7 +192,7 @@ class Speed(Callback):
         if self._calls is None:
             return None
         means = [(name, seconds / window.num_steps) for name, seconds in self._calls.seconds.items()]
-        return sorted(means, key=lambda one: -one[1])
+        return sorted(means, key=lambda pair: -pair[1])
 
 
 def _values(facts: Facts, verdict: Verdict, rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -135,7 +135,7 @@ def describe_slowest(summaries: Sequence[Optional[Dict[str, Any]]]) -> Optional[
     Returns:
         The rank; None if no rank takes longer than the others outside its graph, or too few ranks have measured.
     """
-    outside = {rank: one["outside"] for rank, one in enumerate(summaries) if one is not None}
+    outside = {rank: summary["outside"] for rank, summary in enumerate(summaries) if summary is not None}
     if len(outside) < 2:
         return None
     rank = max(outside, key=lambda number: outside[number])
@@ -160,7 +160,7 @@ def _name_calls(calls: Sequence[Tuple[str, float]]) -> str:
 
 
 def _judge_between_epochs(facts: Facts, between: float) -> Verdict:
-    name, seconds = max(facts.between, key=lambda one: one[1])
+    name, seconds = max(facts.between, key=lambda pair: pair[1])
     whole = facts.epoch + between
     gain = whole / (whole - seconds / 2)
     text = (

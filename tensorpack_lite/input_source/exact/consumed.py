@@ -10,7 +10,7 @@ import numpy as np
 from ...compat import tfv1 as tf
 from ...compat.private import at_top_level
 from ...loop.step import Step
-from ...utils.naming import USED_TICKETS_KEY, USED_TICKETS_OP_NAME
+from ...utils.naming import CONSUMED_KEY, CONSUMED_OP_NAME
 
 
 class ConsumedCounter:
@@ -40,14 +40,14 @@ class ConsumedCounter:
                 self._variable = tf.Variable(
                     np.int64(self._number),
                     trainable=False,
-                    collections=[USED_TICKETS_KEY],
+                    collections=[CONSUMED_KEY],
                     name="used",
                     use_resource=True,
                 )
                 # Initialized once, with the tables: whoever resets or puts back variables must not change it.
                 tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, self._variable.initializer)
             added = tf.raw_ops.AssignAddVariableOp(
-                resource=self._variable.handle, value=np.int64(num), name=USED_TICKETS_OP_NAME
+                resource=self._variable.handle, value=np.int64(num), name=CONSUMED_OP_NAME
             )
         self._counts.append((added, num))
         return added

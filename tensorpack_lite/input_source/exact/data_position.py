@@ -162,7 +162,7 @@ class DataPosition(Stream):
         if expected != found:
             self._expected = {}
             pairs = enumerate(zip(expected, found))
-            names = [str(i) for i, (one, other) in pairs if one != other] or ["number"]
+            names = [str(i) for i, (due, got) in pairs if due != got] or ["number"]
             reports = self.flow.resume_report()
             weak = next((r.stage for r in reports if r.level == "replay"), "the data itself")
             self._warn_or_raise(
@@ -179,7 +179,7 @@ class DataPosition(Stream):
         Args:
             used: the number of the last datapoint that training has used.
         """
-        snapshot = next(one for one in reversed(list(self._snapshots)) if one.number <= used)
+        snapshot = next(snapshot for snapshot in reversed(list(self._snapshots)) if snapshot.number <= used)
         self._used = used
         return {
             "used": used,

@@ -8,6 +8,8 @@ constructors. `BEHAVIOR` lists the modules.
 from __future__ import annotations
 
 import functools
+import inspect
+import itertools
 from typing import Any, Sequence
 
 from ..startup.sitecustomize import replacement
@@ -60,9 +62,26 @@ def warn_of_missing_statistics(statistic_reader: Any) -> None:
     replacement.replace(reader, "__init__", construct)
 
 
+def warn_of_direction(direction: Any) -> None:
+    """Warn if a callback takes the worst values of a statistic for the best ones, instead of raising an error."""
+    plain = direction.check_direction
+
+    @functools.wraps(plain)
+    def check_direction(*args: Any) -> None:
+        try:
+            plain(*args)
+        except ValueError as error:
+            load("utils.logger").warning(str(error))
+
+    replacement.replace(direction, "check_direction", check_direction)
+
+
 def accept_list_of_summaries(summary: Any) -> None:
-    """Accept the pairs of `add_param_summary` as one list, as in 2016."""
-    plain = summary.add_param_summary
+    """
+    Accept the pairs of `add_param_summary` as one list, as in 2016, and lists of tensors in `add_moving_summary`, which
+    skips tensors that have an average already.
+    """
+    plain, plain_average = summary.add_param_summary, summary.add_moving_summary
 
     @functools.wraps(plain)
     def add_param_summary(*summary_lists: Any, **kwargs: Any) -> None:
@@ -70,7 +89,20 @@ def accept_list_of_summaries(summary: Any) -> None:
             summary_lists = tuple(summary_lists[0])
         plain(*summary_lists, **kwargs)
 
+    @functools.wraps(plain_average)
+    def add_moving_summary(*scalars: Any, **kwargs: Any) -> Any:
+        lists = [one if isinstance(one, (list, tuple)) else [one] for one in scalars]
+        averages: list[Any] = []
+        for scalar in itertools.chain(*lists):
+            averages += [] if has_average(scalar) else plain_average(scalar, **kwargs)
+        return averages
+
+    def has_average(scalar: Any) -> bool:
+        average = f"EMA/{summary._TOWER_PREFIX.sub('', getattr(scalar, 'name', ''))}".partition(":")[0]
+        return any(average == variable.op.name for variable in summary.tf.local_variables())
+
     replacement.replace(summary, "add_param_summary", add_param_summary)
+    replacement.replace(summary, "add_moving_summary", add_moving_summary)
 
 
 def accept_datapoints(base: Any) -> None:
@@ -116,13 +148,68 @@ def name_with_index(export: Any) -> None:
     replacement.replace(export, "_make_signatures", make_signatures)
 
 
+def start_at_first_datapoint(module: Any) -> None:
+    """Reset a DataFlow with workers at its first iteration. Until 2018, its constructor started them."""
+    plain = module.require_workers
+
+    @functools.wraps(plain)
+    def require_workers(who: Any, owner: int | None) -> None:
+        if owner is None:
+            load("utils.logger").warning(
+                f"{type(who).__name__}: reset_state() was not called, so the first iteration resets it."
+            )
+            who.reset_state()
+        else:
+            plain(who, owner)
+
+    replacement.replace(module, "require_workers", require_workers)
+
+
+def give_transaction(lmdb_format: Any) -> None:
+    """Let classes that a script derives from LMDBData read by `self._txn.get(key)`."""
+
+    def begin(self: Any) -> Any:
+        return (self._environment or lmdb_format.open_lmdb(self._path)).begin()
+
+    replacement.add(lmdb_format.LMDBData, "_txn", property(begin))
+
+
+def name_outputs(arguments: Any) -> None:
+    """Pass the name "output" to an activation `nl` that requires a name, such as `lambda x, name: BatchNorm(name, x)`."""
+    plain = arguments._with_name
+
+    @functools.wraps(plain)
+    def with_name(nonlinearity: Any) -> Any:
+        return functools.partial(call, nonlinearity) if _requires_name(nonlinearity) else plain(nonlinearity)
+
+    def call(nonlinearity: Any, x: Any) -> Any:
+        with arguments.tf.name_scope("activation"):  # the layer itself has the name "output"
+            return nonlinearity(x, name="output")
+
+    replacement.replace(arguments, "_with_name", with_name)
+
+
+def _requires_name(function: Any) -> bool:
+    try:
+        name = inspect.signature(function).parameters.get("name")
+    except (TypeError, ValueError):  # it is not a function, or one in C
+        return False
+    return name is not None and name.default is inspect.Parameter.empty
+
+
 # module -> what changes it
 BEHAVIOR = {
     "callbacks.statistic_reader": warn_of_missing_statistics,
     "compat": behave_like_tf1,
+    "dataflow.exact.runner": start_at_first_datapoint,
+    "dataflow.format": give_transaction,
+    "dataflow.map_and_batch": start_at_first_datapoint,
+    "dataflow.map_engine": start_at_first_datapoint,
     "loop.state": allow_no_steps,
+    "models.arguments": name_outputs,
     "predict.base": accept_datapoints,
     "predict.export": name_with_index,
     "tfutils.summary": accept_list_of_summaries,
     "utils.checks": round_counts_down,
+    "utils.direction": warn_of_direction,
 }

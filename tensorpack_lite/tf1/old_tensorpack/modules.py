@@ -5,8 +5,9 @@ from __future__ import annotations
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 
-from ...utils.old_names_table import OLD_MODULES, Old
+from ...utils.old_names_table import Old
 from ..unsupported import unsupported_spec
+from .star_table import MODULES
 
 
 def find_current(name: str) -> ModuleSpec | None:
@@ -22,8 +23,8 @@ def find_current(name: str) -> ModuleSpec | None:
         provides it; or None if there was no such module.
     """
     place = name.partition(".")[2]
-    old = OLD_MODULES.get(place, Old("", place))
-    removed = OLD_MODULES.get(place.partition(".")[0], old) if "." in place else old
+    old = MODULES.get(place, Old("", place))
+    removed = MODULES.get(place.partition(".")[0], old) if "." in place else old
     for found in (old, removed):
         if found.advice and not found.target:
             return unsupported_spec(name, found.sentence(name))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import operator
 from functools import lru_cache
 from types import ModuleType
-from typing import Any, Callable
+from typing import Any, List, Sequence
 
+from ...utils.missing_names import explain_missing_names
 from ...utils.old_names_table import OLD_MODULES, OLD_NAMES, Old
+from ..removed.said import caller
 from ..startup.sitecustomize import replacement
 from ..unsupported import Unsupported
+from .star_table import star_names
 from .table import STAR_NAMES
 
 
@@ -18,11 +22,12 @@ def add_names(module: ModuleType) -> None:
     place = module.__name__.partition(".")[2]
     names = _names_by_module().get(place, {})
     stars = [name for name in names if f"{place}.{name}".lstrip(".") in OLD_NAMES and name[0] != "_"]
-    stars += STAR_NAMES.get(place, [])
-    if "__getattr__" in vars(module):
+    stars += [*star_names().get(place, []), *STAR_NAMES.get(place, [])]
+    if names or "__getattr__" in vars(module):
         replacement.add(module, "__getattr__", _Finder(module, names, stars).find)
-    if stars and "__all__" in vars(module):
-        replacement.add(module, "__all__", [*vars(module)["__all__"], *stars])
+    if stars and place:  # the facade computes its names when it is asked
+        public = [name for name in vars(module) if name[0] != "_"]
+        replacement.add(module, "__all__", _StarNames(vars(module).get("__all__", public), stars))
 
 
 @lru_cache(maxsize=None)
@@ -32,7 +37,39 @@ def _names_by_module() -> dict[str, dict[str, Old]]:
     for path, old in {**OLD_NAMES, **OLD_MODULES}.items():
         module, _, name = path.rpartition(".")
         found.setdefault(module, {})[name] = old
+    for module, names in star_names().items():
+        found.setdefault(module, {}).update(names)
     return found
+
+
+class _StarNames(List[str]):
+    """
+    The names in the `__all__` of a module. A star import binds an old name only in files that do not have the name already,
+    because it may be one of theirs, and not in this library.
+
+    Args:
+        names: the names of today.
+        old: the old ones.
+    """
+
+    def __init__(self, names: Sequence[str], old: Sequence[str]) -> None:
+        super().__init__(dict.fromkeys([*names, *old]))
+        self._old = frozenset(old) - {*names}
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return a name; in place of an old one that the importing file does not get, the first name, which it does."""
+        name = super().__getitem__(index)
+        if isinstance(index, int) and name in self._old and not self._may_bind(name):
+            return super().__getitem__(0)
+        return name
+
+    @staticmethod
+    def _may_bind(name: str) -> bool:
+        frame = caller()
+        if frame is None:
+            return True
+        importer = frame.f_globals.get("__name__", "")
+        return name not in frame.f_locals and importer.partition(".")[0] != "tensorpack_lite"
 
 
 class _Finder:
@@ -40,7 +77,7 @@ class _Finder:
     The `__getattr__` of a module, with its old names.
 
     Args:
-        module: the module, which has a `__getattr__`.
+        module: the module.
         names: its old names.
         stars: those that star imports bind, for the facade, which computes `__all__`.
     """
@@ -49,7 +86,7 @@ class _Finder:
         self._module = module.__name__
         self._names = names
         self._stars = stars
-        self._plain: Callable[[str], Any] = vars(module)["__getattr__"]
+        self._plain: Any = vars(module).get("__getattr__", explain_missing_names(module.__name__))
 
     def find(self, name: str) -> Any:
         """
@@ -59,10 +96,11 @@ class _Finder:
             AttributeError: tensorpack never had this name.
         """
         old = self._names.get(name)
-        if old is not None and old.target:
-            return load(old.target)
-        if name == "__all__":
-            return [*self._plain(name), *self._stars]
+        if old is not None:
+            return load(old.target) if old.target else Unsupported(old.sentence(f"{self._module}.{name}"))
+        if name == "__all__" and self._module == "tensorpack_lite":
+            # packages of which it lists the names have their old ones, too
+            return _StarNames([one for one in self._plain(name) if one not in self._stars], self._stars)
         try:
             return self._plain(name)
         except ImportError as error:
@@ -75,4 +113,4 @@ def load(target: str) -> Any:
     """Return the object at "module:attribute", or a module, below tensorpack_lite."""
     module, _, attribute = target.partition(":")
     found = importlib.import_module(f"tensorpack_lite.{module}")
-    return getattr(found, attribute) if attribute else found
+    return operator.attrgetter(attribute)(found) if attribute else found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # Names of today that star imports bind only in old scripts
 STAR_NAMES = {
+    "utils.loadcaffe": ["get_caffe_pb", "load_caffe"],
     "tfutils.symbolic_functions": [
         "accuracy",
         "batch_flatten",

@@ -27,6 +27,7 @@ _PREFIXES = {
 }
 _NOT_WATCHED = (
     "tensorpack_lite.tf1",
+    "tensorpack_lite.utils.missing_names",
     "tensorpack_lite.utils.old_names_table",
 )  # what completes tensorpack_lite
 

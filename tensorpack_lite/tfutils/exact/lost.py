@@ -6,7 +6,7 @@ import re
 from typing import Any, Collection
 
 from ...compat import tfv1 as tf
-from ...utils.naming import USED_TICKETS_KEY, USED_TICKETS_OP_NAME
+from ...utils.naming import CONSUMED_KEY, CONSUMED_OP_NAME
 from ..dependency import operations_of_fetches
 from ..nodes import find_nodes
 
@@ -53,7 +53,7 @@ def find_lost_state(fetches: object, tables: Collection[str] = ()) -> list[str]:
     ops = operations_of_fetches(fetches)
     if not ops:
         return []
-    variables = [*tf.global_variables(), *tf.local_variables(), *tf.get_collection(USED_TICKETS_KEY)]
+    variables = [*tf.global_variables(), *tf.local_variables(), *tf.get_collection(CONSUMED_KEY)]
     known = {variable.op.name for variable in variables} | set(tables)
     operations = ops[0].graph.get_operations()
     # `dequeue_many` makes the constant for its number wait for the counter instead of itself
@@ -76,7 +76,7 @@ def _may_be_lost(definition: Any) -> bool:
 def _is_counted(node: Any) -> bool:
     """Return whether an operation takes a datapoint of an input, whose position is saved."""
     controls = (name.split("/")[-1] for name in node.input if name.startswith("^"))
-    return any(name.lstrip("^").startswith(USED_TICKETS_OP_NAME) for name in controls)
+    return any(name.lstrip("^").startswith(CONSUMED_OP_NAME) for name in controls)
 
 
 def _area(node: Any) -> bytes:

@@ -57,9 +57,8 @@ class ExactResume:
         self.tables: SavedTables | None = None
         self._saved: State = saved or {}
         self._held: Dict[str, State] = {}
-        self._in_rounds = set(
-            self._saved.get("rounds", ())
-        )  # the inputs of inference, whose runs are not steps
+        # the inputs of inference, whose runs are not steps
+        self._in_rounds = set(self._saved.get("rounds", ()))
         self._failed: Any = None
         self._setup = collect_generators()
         self._generators: List[Any] = self._setup.__enter__()
@@ -143,7 +142,7 @@ class ExactResume:
 
     def state(self) -> State:
         """Return what to save. Needs a default session; call it between two runs."""
-        averages = {one.op.name: one for one in tf.get_collection(MOVING_AVERAGES_KEY)}
+        averages = {variable.op.name: variable for variable in tf.get_collection(MOVING_AVERAGES_KEY)}
         session = tf.get_default_session()
         return {
             "sources": {name: self._held.get(name) or self._state_of(name) for name in self.sources},
@@ -155,7 +154,7 @@ class ExactResume:
             },
             "tables": self._table_contents(),
             "generators": {
-                "created": [save_generator(one) for one in self._generators],
+                "created": [save_generator(generator) for generator in self._generators],
                 "python": _python_state(random.getstate()),
                 "numpy": save_generator(np.random),
             },
@@ -186,7 +185,7 @@ class ExactResume:
     @contextmanager
     def holding(self, source: object) -> Iterator[None]:
         """Save the present position of an `InputInfo` until the block has ended. A block that is left by an error is repeated."""
-        names = [name for name, one in self.sources.items() if one is source]
+        names = [name for name, info in self.sources.items() if info is source]
         self._in_rounds.update(names)
         self._held.update((name, self._state_of(name)) for name in names)
         yield
@@ -261,7 +260,7 @@ def _local_variables() -> Tuple[List[tf.Variable], List[tf.Variable]]:
     kept, lost, num_bytes = [], [], 0
     for variable in tf.local_variables():
         name = variable.op.name
-        if any(variable is one for one in elsewhere) or name in trained or name.startswith(slots):
+        if any(variable is average for average in elsewhere) or name in trained or name.startswith(slots):
             continue
         dtype = variable.dtype.base_dtype
         size = (variable.shape.num_elements() or 0) * dtype.size

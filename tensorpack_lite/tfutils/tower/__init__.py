@@ -20,14 +20,6 @@ from .tower_ranks import TowerRanks
 TowerFuncWrapper = TowerFunc
 
 __all__ = [
-    "BaseTowerContext",
-    "PredictTowerContext",
-    "TowerContext",
-    "TowerFunc",
-    "TowerFuncWrapper",
-    "TowerRanks",
-    "TowerTensorHandle",
-    "TowerTensorHandles",
-    "TrainTowerContext",
-    "get_current_tower_context",
-]
+    "BaseTowerContext", "PredictTowerContext", "TowerContext", "TowerFunc", "TowerFuncWrapper", "TowerRanks",
+    "TowerTensorHandle", "TowerTensorHandles", "TrainTowerContext", "get_current_tower_context",
+]  # fmt: skip

@@ -13,6 +13,7 @@ import sys
 from ... import compat
 from ...compat import TF_VERSION, tensorflow
 from ...compat import tfv1 as tf
+from ...utils.naming import list_names
 
 _HAS_KERAS_3 = TF_VERSION >= (2, 16)
 _MOST_NAMES = 4
@@ -36,9 +37,8 @@ def refuse_keras3(who: str) -> None:
     """
     names = _find_variables_of_keras3()
     if names:
-        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
         raise RuntimeError(
-            f"{who}: these variables belong to layers of Keras 3: {', '.join(names[:_MOST_NAMES])}{more}. In graphs, Keras 3 never "
+            f"{who}: these variables belong to layers of Keras 3: {list_names(names, _MOST_NAMES)}. In graphs, Keras 3 never "
             "updates moving averages, draws the same mask of Dropout in each step, and adds no loss of a regularizer. Use "
             f"the layers of tensorpack_lite instead, such as FullyConnected, Conv2D, BatchNorm and Dropout. Or {_use_keras2()}"
         )

@@ -9,8 +9,8 @@ from typing import Any, Callable, Iterator, Sequence
 
 from ...compat import tfv1 as tf
 from ...compat.value_names import explain_handles
+from ...utils.brief_traceback import EndsBriefly
 from ...utils.checks import check_callable
-from ...utils.uncaught import EndsBriefly
 from .context import BaseTowerContext, get_current_tower_context
 from .error_hints import describe_second_variable, explain_mistakes
 from .handle import TowerTensorHandle, TowerTensorHandles

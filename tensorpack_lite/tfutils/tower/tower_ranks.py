@@ -9,7 +9,7 @@ class TowerRanks(NamedTuple):
     """
     The processes ("ranks") that train together, and a function that averages over them.
 
-    A distributed trainer passes it to the context of its tower. `joint.mean_over_ranks` uses it, and therefore
+    A distributed trainer passes it to the context of its tower. `cross_tower.mean_over_ranks` uses it, and therefore
     `BatchNorm(sync_statistics=...)`.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Any
 from ...compat import tfv1 as tf
 from ...loop.extension import ExtendedTrainer, Extension
 from ...tfutils.exact.state import find_exact
-from ...utils.naming import USED_TICKETS_KEY
+from ...utils.naming import CONSUMED_KEY
 from ...utils.random_streams import advance_rng_seed
 from .what_is_exact import say_what_is_exact
 
@@ -36,7 +36,7 @@ class ExactTraining(Extension):
 
     def after_initialize(self, trainer: ExtendedTrainer) -> None:
         """Initialize the counters of datapoints, which a session creator of the user may not know."""
-        trainer.sess.run([counter.initializer for counter in tf.get_collection(USED_TICKETS_KEY)])
+        trainer.sess.run([counter.initializer for counter in tf.get_collection(CONSUMED_KEY)])
 
     def before_epochs(self, trainer: ExtendedTrainer) -> None:
         """Log what is not exact, and restore generators and local variables."""

@@ -49,7 +49,7 @@ def gather_states(channel: RankChannel, state: State) -> list[State] | None:
     for start, end in _pieces(channel, sizes):
         for rank, piece in enumerate(channel.gather(_NAME, text[start:end]) or ()):
             texts[rank] += _checked(piece)
-    return [_decode(each, rank) for rank, each in enumerate(texts)] if channel.rank == 0 else None
+    return [_decode(text, rank) for rank, text in enumerate(texts)] if channel.rank == 0 else None
 
 
 def take_part(channel: RankChannel, states: Sequence[State] | None) -> State:
@@ -67,7 +67,9 @@ def take_part(channel: RankChannel, states: Sequence[State] | None) -> State:
     texts = None if states is None else [_encode(state) for state in states]
     text = ""
     for start, end in _pieces(channel, map(len, texts or ())):
-        text += _checked(channel.scatter(_NAME, texts and [each[start:end] for each in texts]))
+        text += _checked(
+            channel.scatter(_NAME, texts and [text_of_rank[start:end] for text_of_rank in texts])
+        )
     return _decode(text, 0)
 
 
@@ -113,9 +115,8 @@ def split_state(state: State | None, size: int) -> tuple[list[State], str]:
 
 def _deal_again(chief: State, last: State, entropy: int) -> dict[str, State]:
     """Return the positions of the inputs of a rank among another number of ranks; those that cannot continue are omitted."""
-    rounds = chief.get(
-        "rounds", ()
-    )  # inputs of validation, which are at the same place on all ranks that have them
+    # inputs of validation, which are at the same place on all ranks that have them
+    rounds = chief.get("rounds", ())
     positions = {
         name: deal_again(at, (entropy, name)) for name, at in last["sources"].items() if name not in rounds
     }

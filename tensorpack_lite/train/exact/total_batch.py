@@ -16,9 +16,8 @@ class TotalBatch(Extension):
     def state_dict(self, trainer: ExtendedTrainer) -> Any:
         """Return the number of ranks, the batch of each and the steps of an update; None if the batch is unknown."""
         exact = find_exact()
-        source = (
-            None if exact is None else next(iter(exact.sources.values()), None)
-        )  # the first input is that of training
+        # the first input is that of training
+        source = None if exact is None else next(iter(exact.sources.values()), None)
         batch = None if source is None else source.batch_size
         return (
             None

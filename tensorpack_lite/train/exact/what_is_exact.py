@@ -16,9 +16,9 @@ from ...tfutils.random import determinism_switches, find_stateful_random_ops
 from ...tfutils.sessinit import SaverRestore, SessionInit
 from ...tfutils.xla import is_compiled_later
 from ...utils import logger
+from ...utils.naming import list_names
 
 _PACKAGE = __name__.split(".")[0]
-_MAX_NAMES = 3
 _DOCS = "docs/reproducibility.md"
 
 
@@ -84,31 +84,31 @@ def say_what_is_exact(
     names = find_stateful_random_ops(step_ops)
     if names:
         not_exact.append(
-            f"{len(names)} random operations that are not the library's: {_listed(names)} ({_DOCS}#random)"
+            f"{len(names)} random operations that are not the library's: {list_names(names)} ({_DOCS}#random)"
         )
     lost = find_lost_state(step_ops, exact.tables.names if exact.tables else ())
     if lost:
         not_exact.append(
-            f"{len(lost)} operations whose state no checkpoint has: {_listed(lost)} ({_DOCS}#state)"
+            f"{len(lost)} operations whose state no checkpoint has: {list_names(lost)} ({_DOCS}#state)"
         )
     unsaved = _unsaved_variables(callbacks)
     if unsaved:
         not_exact.append(
-            f"{len(unsaved)} variables that ModelSaver does not save: {_listed(unsaved)} (var_collections, or created by a callback "
+            f"{len(unsaved)} variables that ModelSaver does not save: {list_names(unsaved)} (var_collections, or created by a callback "
             "behind ModelSaver)"
         )
     missing = _missing_variables(trainer) if exact.is_resumed else []
     if missing:
-        not_exact.append(f"{len(missing)} variables that the checkpoint does not have: {_listed(missing)}")
+        not_exact.append(f"{len(missing)} variables that the checkpoint does not have: {list_names(missing)}")
     shapeless = _inputs_without_shape(trainer)
     if shapeless and is_compiled_later(tf.get_default_graph(), _session_config(trainer)):
-        not_exact.append(f"XLA with inputs of unknown shape: {_listed(shapeless)} ({_DOCS}#xla)")
+        not_exact.append(f"XLA with inputs of unknown shape: {list_names(shapeless)} ({_DOCS}#xla)")
     not_exact += [reason for reason in (trainer.not_repeatable, other_reason) if reason]
     replayed = [report.stage for report in reports if report.level == "replay"]
     if not_exact:
         exact.warn_or_raise(f"Exact resume: NOT exact: {'; '.join(not_exact)}.")
     else:
-        again = f"the open pass of {_listed(replayed)} is" if replayed else "at most 1 s of it is"
+        again = f"the open pass of {list_names(replayed)} is" if replayed else "at most 1 s of it is"
         switches = determinism_switches()
         kernels = f" (with {', '.join(switches)})" if switches else ""
         logger.info(f"Exact resume: data exact, {again} replayed. Graph exact{kernels}. Callbacks exact.")
@@ -116,7 +116,7 @@ def say_what_is_exact(
     assumed += [f"callback {name}" for name in _without_state(callbacks)]
     notes = _sentences([report for report in reports if report.level == "state" and report.reason])
     if assumed:
-        notes.insert(0, f"assumed to have no state: {_listed(assumed)}")
+        notes.insert(0, f"assumed to have no state: {list_names(assumed)}")
     if notes:
         logger.info(f"Exact resume: {'; '.join(notes)}.")
 
@@ -126,7 +126,7 @@ def _unsaved_variables(callbacks: list[Callback]) -> list[str]:
     savers = [cb for cb in map(innermost, callbacks) if isinstance(cb, ModelSaver)]
     directory = find_checkpoint_dir(None)
     saved = [set(map(id, cb.variables)) for cb in savers if cb.checkpoint_dir == directory and cb.variables]
-    return [one.op.name for one in tf.global_variables() if any(id(one) not in ids for ids in saved)]
+    return [var.op.name for var in tf.global_variables() if any(id(var) not in ids for ids in saved)]
 
 
 def _missing_variables(trainer: LoopTrainer) -> list[str]:
@@ -154,18 +154,13 @@ def _without_state(callbacks: list[Callback]) -> list[str]:
 
 
 def _user_classes(callback: Callback) -> list[type]:
-    classes = [one for one in type(callback).__mro__ if issubclass(one, Callback)]
-    return [one for one in classes if one.__module__.split(".")[0] != _PACKAGE]
+    classes = [kind for kind in type(callback).__mro__ if issubclass(kind, Callback)]
+    return [kind for kind in classes if kind.__module__.split(".")[0] != _PACKAGE]
 
 
-def _saves(one: type) -> bool:
-    return "state_dict" in one.__dict__
+def _saves(kind: type) -> bool:
+    return "state_dict" in kind.__dict__
 
 
 def _sentences(reports: list[ResumeReport]) -> list[str]:
     return list(dict.fromkeys(f"{report.stage} ({report.reason})" for report in reports))
-
-
-def _listed(names: list[str]) -> str:
-    unique = list(dict.fromkeys(names))
-    return ", ".join(unique[:_MAX_NAMES]) + (", ..." if len(unique) > _MAX_NAMES else "")

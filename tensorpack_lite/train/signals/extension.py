@@ -3,17 +3,54 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
-from typing import Iterator
+from typing import Callable, Iterator
 
 from ...loop.extension import ExtendedTrainer, Extension
 from ...loop.signals.end_signals import EndSignals
 from ...loop.signals.interruptible import Interruptible
+from ...loop.state import TrainLoop
 from ...loop.trainer import find_step_ops
 from ...ranks.channel import RankChannel
-from ...utils.uncaught import EndsBriefly
+from ...utils.brief_traceback import EndsBriefly
 from ..resume import find_savers
-from .ranks import RankEndSignals
 from .save_at_signal import SaveAtSignal
+
+
+class RankEndSignals(EndSignals):
+    """
+    Context manager that handles SIGTERM, SIGUSR1 and Ctrl-C on one of several ranks, which all end after the same step.
+
+    A signal on any rank is sent to the chief, which names the last step. Each rank raises Preempted in the
+    first `check` after that step.
+
+    Args:
+        loop: the loop.
+        within: seconds after which the process ends, wherever the main thread is.
+        channel: the connection to the other ranks.
+        saves: returns whether the training can save a checkpoint after Ctrl-C.
+    """
+
+    wakes = False  # the last step needs its data
+
+    def __init__(
+        self, loop: TrainLoop, within: float, channel: RankChannel, saves: Callable[[], bool]
+    ) -> None:
+        super().__init__(lambda: loop.has_stepped, within, saves)
+        self._loop, self._channel = loop, channel
+
+    def request(self, number: int) -> None:
+        """Ask the chief for the last step. Any thread may call it."""
+        self._limit(number)
+        if self.received is None:
+            self.received = number
+            self._channel.request_end(number)
+            self._requested.set()
+
+    def check(self) -> None:
+        """Raise Preempted after the last step, or RankError if training cannot continue."""
+        if self.number is None and self._channel.has_reached_end(self._loop.global_step):
+            super().request(self._channel.signal or 0)
+        super().check()
 
 
 class Signals(Extension):

@@ -109,7 +109,7 @@ class SaveAtSignal:
         assign = get_global_step_var().initializer
         tf.get_default_session().run(assign, {assign.inputs[1]: self._loop.global_step})
         directory = find_checkpoint_dir(None)
-        saver = next((one for one in savers if one.checkpoint_dir == directory), savers[0])
+        saver = next((saver for saver in savers if saver.checkpoint_dir == directory), savers[0])
         # without a limit: the process ends when the time is over, see EndSignals
         saver.wait()
         saver.trigger()

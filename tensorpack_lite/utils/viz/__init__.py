@@ -16,11 +16,6 @@ from .grid import gen_stack_patches, stack_patches
 from .window import interactive_imshow
 
 __all__ = [
-    "draw_boxes",
-    "draw_text",
-    "dump_dataflow_images",
-    "gen_stack_patches",
-    "intensity_to_rgb",
-    "interactive_imshow",
-    "stack_patches",
-]
+    "draw_boxes", "draw_text", "dump_dataflow_images", "gen_stack_patches", "intensity_to_rgb",
+    "interactive_imshow", "stack_patches",
+]  # fmt: skip

@@ -85,9 +85,9 @@ def gen_stack_patches(  # noqa: PLR0913 (upstream's arguments)
         ValueError: as in `stack_patches`.
     """
     patches = _equal_patches("gen_stack_patches", patch_list, False, bgcolor)
-    one = _Grid(patches, 1, 1, border)
-    nr_row = nr_row or max(1, (max_height + one.border) // (one.height + one.border))
-    nr_col = nr_col or max(1, (max_width + one.border) // (one.width + one.border))
+    cell = _Grid(patches, 1, 1, border)
+    nr_row = nr_row or max(1, (max_height + cell.border) // (cell.height + cell.border))
+    nr_col = nr_col or max(1, (max_width + cell.border) // (cell.width + cell.border))
     grid = _Grid(patches, nr_row, nr_col, border)
     for start in range(0, len(patches), nr_row * nr_col):
         shown = patches[start : start + nr_row * nr_col]

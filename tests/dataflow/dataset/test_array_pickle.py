@@ -45,33 +45,6 @@ class TestReading:
         np.testing.assert_array_equal(data, content["data"])
         assert (np.uint8, [3, 4], [b"cat"]) == (content["data"].dtype, content["labels"], content["names"])
 
-    @pytest.mark.parametrize("protocol", PROTOCOLS)
-    @pytest.mark.parametrize("dtype", ["u1", "<i4", ">i4", "<f8", "?"])
-    def test_this_python(self, load, protocol, dtype):
-        """Arrays of this NumPy can be read with every protocol, in both byte orders."""
-        data = np.arange(6).reshape(2, 3).astype(dtype)
-        got = load(pickle.dumps({b"data": data, "number": 7}, protocol))
-        np.testing.assert_array_equal(data, got["data"])
-        assert (np.dtype(dtype), 7) == (got["data"].dtype, got["number"])
-
-    @pytest.mark.parametrize("protocol", PROTOCOLS)
-    def test_fortran_order(self, load, protocol):
-        """Arrays in Fortran order can be read."""
-        data = np.asfortranarray(pixels(3, 4))
-        np.testing.assert_array_equal(data, load(pickle.dumps({"data": data}, protocol))["data"])
-
-    @pytest.mark.parametrize("protocol", PROTOCOLS)
-    def test_numpy_numbers(self, load, protocol):
-        """A list of NumPy scalars can be read."""
-        labels = [np.int64(300), np.uint8(4), np.float32(0.5)]
-        assert [300, 4, 0.5] == load(pickle.dumps({"labels": labels}, protocol))["labels"]
-
-    def test_arrays_can_be_changed(self, load):
-        """The arrays are writable."""
-        data = load(pickle.dumps({"data": pixels(3)}))["data"]
-        data[0] = 1
-        assert 1 == data[0]
-
 
 class TestHostile:
     @pytest.mark.parametrize("protocol", PROTOCOLS)

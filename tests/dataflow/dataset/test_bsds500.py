@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from fakes.datasets import smooth_image, tar, write_boundaries, write_bsds500, write_image
 
-from tensorpack_lite.dataflow.dataset import bsds500
 from tensorpack_lite.dataflow.dataset.bsds500 import BSDS500
 
 pytest.importorskip("cv2")
@@ -43,13 +42,6 @@ class TestReading:
         np.testing.assert_allclose(expected, labels, rtol=1e-6)
         assert {np.dtype("float32")} == {label.dtype for label in labels}
 
-    @pytest.mark.parametrize("name", ["train", "val", "test"])
-    def test_names(self, tmp_path, name):
-        """Each split has a folder; the length is its number of JPEG files; the order is shuffled by default."""
-        write_bsds500(tmp_path, name, 1)
-        flow = BSDS500(name, str(tmp_path))
-        assert (1, True) == (len(flow), flow.shuffle)
-
     def test_mean_boundaries(self, folder):
         """Maps of several annotators are averaged pixel by pixel."""
         maps = np.zeros((4, 321, 481), np.uint8)
@@ -69,13 +61,6 @@ class TestReading:
 
 
 class TestMistakes:
-    def test_other_names(self):
-        """An unknown name raises ValueError before files are searched."""
-        with pytest.raises(
-            ValueError, match="BSDS500: name is unknown .expected 'train', 'val' or 'test', got 'all'"
-        ):
-            BSDS500("all")
-
     def test_missing_folder(self, folder):
         """A split that was not unpacked raises ValueError."""
         with pytest.raises(
@@ -126,12 +111,3 @@ class TestMistakes:
             ValueError, match="1000.jpg has the wrong size .expected 321 x 481 or 481 x 321, got 90 x 91"
         ):
             BSDS500("train", str(folder))
-
-    def test_without_network(self, tmp_path, monkeypatch):
-        """Without a network, the OSError names the file and its source."""
-        url = (tmp_path / "nowhere").as_uri() + "/"
-        monkeypatch.setattr(bsds500, "_ORIGIN", bsds500.Origin("BSR_bsds500.tgz", (url,)))
-        with pytest.raises(
-            OSError, match=r"BSDS500: BSR_bsds500.tgz is not in .*BSDS500\(..., data_dir=...\)"
-        ):
-            BSDS500("train", str(tmp_path))

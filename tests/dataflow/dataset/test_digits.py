@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -17,11 +15,6 @@ def original():
     """Return the images [1797, 8, 8] and the labels of scikit-learn."""
     data = datasets.load_digits()
     return data.images, data.target
-
-
-def test_sizes():
-    """There are 1,437 training images and 360 test images."""
-    assert (1437, 360) == (len(Digits("train")), len(Digits("test")))
 
 
 def test_splits_are_complete(original):
@@ -57,12 +50,6 @@ def test_datapoints_are_those_of_mnist():
     assert (360, 28, 28, 1) == digits.images.shape
 
 
-def test_size_8_is_the_original(original):
-    """Size 8 returns the original images, scaled to [0, 1]."""
-    test = Digits("test", size=8)
-    assert 0 == np.abs(test.images[0, :, :, 0] - original[0][0] / 16).max()
-
-
 class TestEnlarging:
     def test_linear_image(self):
         """Interpolation is exact on linear images, up to the edges."""
@@ -71,37 +58,3 @@ class TestEnlarging:
         np.testing.assert_allclose(
             np.add.outer(places, 2 * places)[np.newaxis], _enlarged(plane, 28), rtol=1e-5
         )
-
-    def test_corners_and_edges(self):
-        """Corner pixels do not change, and with size 15 every second pixel is an original one."""
-        image = np.random.RandomState(0).rand(1, 8, 8).astype(np.float32)
-        np.testing.assert_allclose(image[0], _enlarged(image, 15)[0, ::2, ::2], rtol=1e-6)
-
-    def test_stripes(self):
-        """An image of horizontal stripes stays one."""
-        stripes = np.tile(np.arange(8.0)[:, np.newaxis], (1, 8))[np.newaxis]
-        large = _enlarged(stripes, 20)[0]
-        np.testing.assert_allclose(np.linspace(0, 7, 20), large[:, 3], rtol=1e-5)
-        np.testing.assert_allclose(large, np.tile(large[:, :1], (1, 20)), rtol=1e-5)
-
-
-@pytest.mark.parametrize("size", [7, 0])
-def test_too_small(size):
-    """A size below 8 raises ValueError."""
-    with pytest.raises(ValueError, match=f"Digits: size is too small .expected at least 8, got {size}"):
-        Digits("train", size=size)
-
-
-def test_other_names():
-    """An unknown name raises ValueError."""
-    with pytest.raises(
-        ValueError, match="Digits: train_or_test is unknown .expected 'train' or 'test', got 'val'"
-    ):
-        Digits("val")
-
-
-def test_without_scikit_learn(monkeypatch):
-    """Without scikit-learn, the ImportError contains the install command."""
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(ImportError, match="Digits: needs scikit-learn, .* Run: pip install scikit-learn"):
-        Digits("train")

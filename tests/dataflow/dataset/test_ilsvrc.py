@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 from fakes.datasets import (
@@ -11,7 +9,6 @@ from fakes.datasets import (
     smooth_image,
     write_ilsvrc12,
     write_ilsvrc_meta,
-    write_image,
     write_tiny_imagenet,
 )
 
@@ -59,32 +56,6 @@ class TestILSVRC12Files:
         ):
             ILSVRC12Files(images, "val", meta, dir_structure=wrong)
 
-    def test_shuffle(self, folders):
-        """By default only the training split is shuffled."""
-        images, meta = folders
-        assert [True, False, False] == [
-            ILSVRC12Files(images, name, meta).shuffle for name in ("train", "val", "test")
-        ]
-
-    def test_attributes(self, folders):
-        """`full_dir` and `imglist` have the expected values."""
-        images, meta = folders
-        flow = ILSVRC12Files(images, "train", meta)
-        assert (f"{images}/train", "train", 6) == (flow.full_dir, flow.name, len(flow.imglist))
-
-    def test_the_default_metadata(self, folders, tmp_path, monkeypatch):
-        """The default directory of the metadata is named as in tensorpack."""
-        monkeypatch.setenv("TENSORPACK_DATASET", str(tmp_path))
-        (tmp_path / "meta").rename(tmp_path / "ilsvrc_metadata")
-        assert 6 == len(ILSVRC12Files(folders[0], "val"))
-
-    def test_other_names(self, tmp_path):
-        """An unknown name raises ValueError before files are searched."""
-        with pytest.raises(
-            ValueError, match="ILSVRC12Files: name is unknown .expected 'train', 'val' or 'test', got 'tset'"
-        ):
-            ILSVRC12Files(str(tmp_path), "tset")
-
     def test_no_folder(self, tmp_path):
         """A missing folder raises ValueError, which names it and the source of the images."""
         with pytest.raises(
@@ -116,12 +87,6 @@ class TestILSVRC12:
         with pytest.raises(error, match=match) as info:
             list(iter(flow))
         assert f"{WNIDS[4]}_4.JPEG" in str(info.value)
-
-    def test_without_opencv(self, monkeypatch):
-        """Without OpenCV, the constructor raises ImportError; ILSVRC12Files does not need OpenCV."""
-        monkeypatch.setitem(sys.modules, "cv2", None)
-        with pytest.raises(ImportError, match="needs OpenCV, which is not installed"):
-            ILSVRC12("/data", "val")
 
 
 ANNOTATION = """<annotation><filename>x</filename><size><width>500</width><height>375</height></size>
@@ -197,19 +162,6 @@ class TestTinyImageNet:
         assert ([3, 3, 199], 3) == ([label for _, label in train], len(train))
 
     @pytest.mark.slow
-    def test_shuffle(self, tiny):
-        """By default only the training split is shuffled."""
-        assert [True, False] == [TinyImageNet(str(tiny), name).shuffle for name in ("train", "val")]
-
-    @pytest.mark.slow
-    def test_other_names(self, tiny):
-        """The name "test" raises ValueError, because its labels are not public."""
-        with pytest.raises(
-            ValueError, match="TinyImageNet: name is unknown .expected 'train' or 'val', got 'test'"
-        ):
-            TinyImageNet(str(tiny), "test")
-
-    @pytest.mark.slow
     def test_other_classes(self, tiny):
         """Other than 200 distinct classes raise ValueError."""
         (tiny / "wnids.txt").write_text("\n".join(WNIDS[:199] + WNIDS[:1]))
@@ -240,10 +192,3 @@ class TestTinyImageNet:
         (tiny / "train" / WNIDS[7] / "images").rmdir()
         with pytest.raises(ValueError, match=f"TinyImageNet: .*{WNIDS[7]}/images does not exist"):
             TinyImageNet(str(tiny), "train")
-
-    @pytest.mark.slow
-    def test_gray_images(self, tiny):
-        """Images stored with one channel are returned with three."""
-        write_image(tiny / "val" / "images" / "val_0.JPEG", np.full((64, 64), 77, np.uint8))
-        image, _ = next(iter(TinyImageNet(str(tiny), "val")))
-        assert ((64, 64, 3), 77) == (image.shape, image[5, 5, 2])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 from fakes.datasets import WNIDS, blob_proto, tar, write_ilsvrc_meta
 from fakes.web import serving
 
-from tensorpack_lite.dataflow.dataset import ilsvrc, ilsvrc_meta
+from tensorpack_lite.dataflow.dataset import ilsvrc_meta
 from tensorpack_lite.dataflow.dataset.ilsvrc_meta import ILSVRCMeta
 
 
@@ -48,10 +46,6 @@ class TestImageList:
     def test_val(self, meta, structure, path):
         """Validation images are in one folder, or in folders by class."""
         assert (path, 2) == meta.get_image_list("val", structure)[2]
-
-    def test_original_is_the_default(self, meta):
-        """The default structure is "original", as in tensorpack."""
-        assert meta.get_image_list("val", "original") == meta.get_image_list("val")
 
     def test_test(self, meta):
         """All labels of the test split are 0."""
@@ -165,27 +159,9 @@ class TestArchive:
         assert [("n00000003/mine.JPEG", 3)] == meta.get_image_list("val", "train")
         assert 6 == len(meta.get_image_list("train"))
 
-    def test_archive_is_not_downloaded(self, web, tmp_path):
-        """If the needed file exists, the archive is not downloaded."""
-        assert 6 == len(ILSVRCMeta(str(tmp_path / "source")).get_synset_words_1000())
-        assert [] == web
-
     def test_archive_without_the_file(self, web, tmp_path):
         """An archive without the file raises ValueError."""
         (tmp_path / "source" / "synsets.txt").unlink()
         tar(tmp_path / "web" / "caffe_ilsvrc12.tar.gz", tmp_path / "source")
         with pytest.raises(ValueError, match="caffe_ilsvrc12.tar.gz does not contain synsets.txt. Delete it"):
             ILSVRCMeta(str(tmp_path / "target")).get_synset_1000()
-
-    def test_without_network(self, web, tmp_path):
-        """Without a network, the OSError names the file, the directory and the source."""
-        os.remove(str(tmp_path / "web" / "caffe_ilsvrc12.tar.gz"))
-        with pytest.raises(
-            OSError, match=r"ILSVRCMeta: caffe_ilsvrc12.tar.gz is not in .*ILSVRCMeta\(..., dir="
-        ):
-            ILSVRCMeta(str(tmp_path / "target")).get_synset_1000()
-
-
-def test_import_path():
-    """`dataset.ilsvrc` exports ILSVRCMeta, as in tensorpack."""
-    assert ILSVRCMeta is ilsvrc.ILSVRCMeta

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorpack_lite.dataflow.base import NotResetError
 from tensorpack_lite.dataflow.dataset.indexed import LabelledFiles, StoredPairs
 
 
@@ -32,18 +31,6 @@ class TestStoredPairs:
             assert [0, 10, 20, 30, 40, 50, 60] == sorted(labels)
             orders.add(tuple(labels))
         assert len(orders) > 1
-
-    def test_shuffling_needs_reset(self):
-        """Shuffling without `reset_state` raises an error."""
-        with pytest.raises(NotResetError, match="StoredPairs"):
-            next(iter(pairs(shuffle=True)))
-
-    def test_lists_are_new(self):
-        """Modifying the list of a datapoint does not modify the dataset."""
-        flow = pairs(shuffle=False)
-        for datapoint in flow:
-            datapoint.clear()
-        assert {2} == {len(datapoint) for datapoint in flow}
 
     def test_different_lengths(self):
         """Different numbers of images and labels raise ValueError."""

@@ -65,37 +65,6 @@ class TestReading:
             (i.dtype, i.shape, type(k)) for i, k in datapoints
         }
 
-    @pytest.mark.parametrize("half", ["train", "test"])
-    def test_shuffle_is_the_default(self, tmp_path, half):
-        """Both splits are shuffled by default."""
-        write(tmp_path, "train" if half == "train" else "t10k")
-        assert Mnist(half, dir=str(tmp_path)).shuffle
-
-    def test_the_length_is_that_of_the_file(self, tmp_path):
-        """The length is the number of images in the file."""
-        write(tmp_path)
-        assert 5 == len(Mnist("test", dir=str(tmp_path)))
-
-    def test_one_split_is_enough(self, tmp_path, asked):
-        """The files of the other split are neither needed nor downloaded."""
-        write(tmp_path)
-        Mnist("test", dir=str(tmp_path))
-        assert [] == asked
-
-    @pytest.mark.parametrize(("kind", "name"), [(Mnist, "mnist_data"), (FashionMnist, "fashion_mnist_data")])
-    def test_the_default_directory(self, root, asked, kind, name):
-        """The default directories are named as in tensorpack."""
-        write(root / name)
-        assert 5 == len(kind("test"))
-
-    @pytest.mark.parametrize("name", ["val", "Train", None])
-    def test_other_names(self, name):
-        """An unknown name raises ValueError before files are searched."""
-        with pytest.raises(
-            ValueError, match=f"Mnist: train_or_test is unknown .expected 'train' or 'test', got {name!r}"
-        ):
-            Mnist(name)
-
 
 class TestFilesThatAreWrong:
     @pytest.mark.parametrize(
@@ -128,21 +97,8 @@ class TestFilesThatAreWrong:
         with pytest.raises(ValueError, match="cannot be read as an idx file: .*Delete it"):
             Mnist("test", dir=str(tmp_path))
 
-    def test_as_many_labels_as_images(self, tmp_path):
-        """Different numbers of images and labels raise ValueError."""
-        write(tmp_path, labels=packed(2049, LABELS[:4]))
-        with pytest.raises(ValueError, match="Mnist: there are 5 images, but 4 labels"):
-            Mnist("test", dir=str(tmp_path))
-
 
 class TestDownload:
-    def test_without_network(self, root, asked):
-        """The OSError names the files, the directory, the source and the failures."""
-        with pytest.raises(OSError, match="train-images-idx3-ubyte.gz is not in .*mnist_data") as info:
-            Mnist("train")
-        for part in ("train-labels-idx1-ubyte.gz", "dir=...", "no route to host", "https://"):
-            assert part in str(info.value)
-
     @pytest.mark.parametrize("kind", [Mnist, FashionMnist])
     def test_all_mirrors_are_tried(self, root, asked, kind):
         """All mirrors are tried over https, with the checksum and the right directory."""
@@ -154,37 +110,6 @@ class TestDownload:
         )
         assert {str(root / kind._DIR_NAME)} == {directory for _, directory, _ in asked}
         assert {dict(kind._MD5)["t10k-images-idx3-ubyte.gz"]} == {md5 for _, _, md5 in asked}
-
-    def test_the_second_mirror(self, root, monkeypatch, asked):
-        """If the first mirror fails, the second is used; only missing files are downloaded."""
-        source = root / "elsewhere"
-        write(source)
-        first, second = "https://first/", source.as_uri() + "/"
-        monkeypatch.setattr(Mnist, "_MIRRORS", (first, second))
-        failing = files.download
-
-        def half_broken(url, dir, md5):
-            if url.startswith(first):
-                return failing(url, dir, md5)
-            path = root / "mnist_data" / url.split("/")[-1]
-            path.parent.mkdir(exist_ok=True)
-            path.write_bytes((source / path.name).read_bytes())
-            return str(path)
-
-        monkeypatch.setattr(files, "download", half_broken)
-        assert 5 == len(Mnist("test"))
-        assert 2 == len(asked)
-        assert 5 == len(Mnist("test"))
-        assert 2 == len(asked)
-
-    def test_a_wrong_file_is_not_kept(self, root, monkeypatch):
-        """A downloaded file with the wrong checksum is not kept."""
-        source = root / "elsewhere"
-        write(source)
-        monkeypatch.setattr(Mnist, "_MIRRORS", (source.as_uri() + "/",))
-        with pytest.raises(OSError, match="could not be downloaded.*wrong md5"):
-            Mnist("test")
-        assert [] == list((root / "mnist_data").glob("*"))
 
     def test_a_right_file_is_used(self, root, monkeypatch):
         """A downloaded file with the right checksum is used."""

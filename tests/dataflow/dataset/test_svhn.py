@@ -27,25 +27,12 @@ class TestReading:
         }
         assert all(image.flags.c_contiguous for image, _ in datapoints)
 
-    @pytest.mark.parametrize("name", ["train", "test", "extra"])
-    def test_names(self, tmp_path, name):
-        """Each split has a file; the order is shuffled by default."""
-        write_svhn(tmp_path, name, labels=(1, 2))
-        digits = SVHNDigit(name, str(tmp_path))
-        assert (2, True) == (len(digits), digits.shuffle)
-
     def test_two_directories(self, tmp_path):
         """Two datasets with different directories do not share data."""
         for name, labels in (("a", (1, 2, 3)), ("b", (4, 5))):
             write_svhn(tmp_path / name, labels=labels)
         first, second = (SVHNDigit("train", str(tmp_path / name)) for name in "ab")
         assert ([1, 2, 3], [4, 5]) == (first.labels.tolist(), second.labels.tolist())
-
-    def test_the_default_directory(self, tmp_path, monkeypatch):
-        """The default directory is named as in tensorpack."""
-        monkeypatch.setenv("TENSORPACK_DATASET", str(tmp_path))
-        write_svhn(tmp_path / "svhn_data", "test")
-        assert 6 == len(SVHNDigit("test"))
 
     def test_labels_of_matlab(self, tmp_path):
         """Labels stored as doubles, as MATLAB does, can be read."""
@@ -82,13 +69,6 @@ class TestMean:
 
 
 class TestMistakes:
-    def test_other_names(self):
-        """An unknown name raises ValueError before files are searched."""
-        with pytest.raises(
-            ValueError, match="SVHNDigit: name is unknown .expected 'train', 'test' or 'extra', got 'val'"
-        ):
-            SVHNDigit("val")
-
     @pytest.mark.parametrize(
         ("content", "match"),
         [
@@ -120,8 +100,3 @@ class TestMistakes:
             with pytest.raises(OSError, match="wrong md5 .expected eb5a983be6a315427106f1b164d9cef3"):
                 SVHNDigit("test", str(tmp_path / "target"))
         assert (["/test_32x32.mat"], []) == (asked, os.listdir(str(tmp_path / "target")))
-
-    def test_origins(self):
-        """The three checksums are different."""
-        checksums = {origin.md5 for origin in svhn._ORIGINS.values()}
-        assert [16, 16, 16] == [len(bytes.fromhex(md5)) for md5 in checksums]

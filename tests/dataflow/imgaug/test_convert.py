@@ -51,19 +51,6 @@ class TestGrayscale:
             np.testing.assert_array_equal(flat, Grayscale(keepdims=False).augment(gray))
             assert (8, 10, 3) == Grayscale(keepshape=True).augment(gray).shape
 
-    def test_keepshape_needs_keepdims(self):
-        """keepshape without keepdims raises ValueError."""
-        with pytest.raises(ValueError, match="Grayscale: keepshape=True returns"):
-            Grayscale(keepdims=False, keepshape=True)
-
-    def test_other_channels(self):
-        """An image with two channels raises ValueError."""
-        with pytest.raises(
-            ValueError,
-            match=r"Grayscale: expected an image of three channels \[h, w, 3\], got shape \(4, 4, 2\)",
-        ):
-            Grayscale().augment(np.zeros((4, 4, 2), np.uint8))
-
 
 class TestTypes:
     def test_to_uint8(self):

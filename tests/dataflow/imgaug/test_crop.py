@@ -40,19 +40,6 @@ class TestRandomCrop:
         """A crop as large as the image has one position."""
         np.testing.assert_array_equal(IMAGE, RandomCrop((4, 6)).augment(IMAGE))
 
-    @pytest.mark.parametrize("kind", [RandomCrop, CenterCrop])
-    def test_too_large(self, kind):
-        """A crop that exceeds the image in one direction raises ValueError."""
-        with pytest.raises(
-            ValueError,
-            match=rf"{kind.__name__}: the image of 4x6 \(height x width\) is smaller than the rectangle of 5x2",
-        ):
-            kind((5, 2)).augment(IMAGE)
-
-    def test_repr(self):
-        """The repr shows the size as a pair, also if it was given as one number."""
-        assert "imgaug.RandomCrop(crop_shape=(224, 224))" == repr(RandomCrop(224))
-
 
 class TestCenterCrop:
     @pytest.mark.parametrize(
@@ -76,24 +63,6 @@ class TestRandomCropRandomShape:
     def test_maximum_beyond_the_image(self):
         """The size of the image limits the maximum."""
         assert {4, 5} == {tfm.w for tfm in draws(RandomCropRandomShape(4, 4, 100, 100), (5, 5))}
-
-    def test_image_too_small(self):
-        """An image smaller than the minimum size raises ValueError."""
-        with pytest.raises(
-            ValueError, match="RandomCropRandomShape: the image of .* smaller than the rectangle of 7x2"
-        ):
-            RandomCropRandomShape(2, 7).augment(IMAGE)
-
-    @pytest.mark.parametrize(("arguments", "name"), [((3, 3, 2), "wmin, wmax"), ((3, 3, 3, 2), "hmin, hmax")])
-    def test_minimum_above_maximum(self, arguments, name):
-        """A minimum above the maximum raises ValueError."""
-        with pytest.raises(ValueError, match=name):
-            RandomCropRandomShape(*arguments)
-
-    def test_argument_without_effect(self, log_lines):
-        """`max_aspect_ratio` logs a warning."""
-        RandomCropRandomShape(2, 2, max_aspect_ratio=2.0)
-        assert "It has no effect" in log_lines[0]
 
 
 @pytest.mark.usefixtures("cv2")
@@ -156,18 +125,3 @@ class TestRandomCutout:
         """`fill` can be one value for each channel."""
         covered = RandomCutout(4, 6, fill=(1, 2, 3)).augment(np.zeros((4, 6, 3), np.uint8))
         assert [1, 2, 3] == covered[2, 2].tolist()
-
-    def test_too_large(self):
-        """A rectangle larger than the image raises ValueError."""
-        with pytest.raises(
-            ValueError, match="RandomCutout: the image of .* smaller than the rectangle of 5x1"
-        ):
-            RandomCutout(5, 1).augment(IMAGE)
-
-    @pytest.mark.parametrize(
-        ("value", "error"), [((3, 3), ValueError), ((0, 2), ValueError), ("x", TypeError)]
-    )
-    def test_invalid_range(self, value, error):
-        """Invalid ranges raise an error in the constructor."""
-        with pytest.raises(error, match="RandomCutout: w_range: expected"):
-            RandomCutout(1, value)

@@ -40,11 +40,6 @@ class TestShift:
         for axis in range(2):
             assert set(range(-10, 11)) == set(mats[:, axis, 2].astype(int))
 
-    def test_fraction_too_large(self):
-        """A fraction of 1 raises ValueError."""
-        with pytest.raises(ValueError, match="Shift: vert_frac is out of range .expected 0 <= x < 1, got 1"):
-            Shift(0, 1)
-
 
 class TestRotation:
     @pytest.mark.parametrize(("angle", "turns"), [(90, 1), (180, 2), (-90, -1)])
@@ -61,11 +56,6 @@ class TestRotation:
         tfm = augmentor.get_transform(ImagePlaceholder((40, 80)))
         np.testing.assert_allclose([[19.5, 29.5]], tfm.apply_coords(np.float64([[19.5, 29.5]])))
 
-    def test_same_matrix_as_opencv(self, cv2, drawing):
-        """The matrix is that of cv2.getRotationMatrix2D."""
-        tfm = drawing(Rotation(180), np.array([0.5, 0.5]), 33.0).get_transform(ImagePlaceholder((41, 81)))
-        np.testing.assert_allclose(cv2.getRotationMatrix2D((40, 20), 33.0, 1), tfm.mat, atol=1e-9)
-
     def test_color_beyond_the_edge(self, drawing):
         """The edge is repeated by default; with BORDER_CONSTANT, the pixels beyond it have the given color."""
         image = np.full((9, 9), 5, np.uint8)
@@ -81,20 +71,6 @@ class TestRotation:
         )
         assert np.cos(np.radians(expected)) == pytest.approx(tfm.mat[0, 0], abs=1e-9)
         assert np.sin(np.radians(expected)) == pytest.approx(tfm.mat[0, 1], abs=1e-9)
-
-    @pytest.mark.parametrize("kind", [Rotation, RotationAndCropValid])
-    @pytest.mark.parametrize(("max_deg", "step_deg"), [(90, 45), (180, 50), (180, -45)])
-    def test_invalid_step(self, kind, max_deg, step_deg):
-        """A step that does not divide 180, or another max_deg, raises ValueError."""
-        with pytest.raises(
-            ValueError, match=f"{kind.__name__}: expected a step_deg that divides 180, and max_deg=180"
-        ):
-            kind(max_deg, step_deg=step_deg)
-
-    def test_center_range(self):
-        """A center_range that is not a pair raises TypeError."""
-        with pytest.raises(TypeError, match=r"Rotation: center_range: expected \(low, high\), got 0.5"):
-            Rotation(3, center_range=0.5)
 
 
 class TestRotationAndCropValid:
@@ -129,29 +105,11 @@ class TestRotationAndCropValid:
         assert expected == RotationAndCropValid.largest_rotated_rect(w, h, angle)
         assert expected == RotationAndCropValid.largest_rotated_rect(w, h, -angle)
 
-    @pytest.mark.parametrize("angle", [5, 20, 44, 70])
-    @pytest.mark.parametrize(("w", "h"), [(300, 200), (200, 300), (400, 100)])
-    def test_no_larger_rectangle_fits(self, w, h, angle):
-        """A brute-force search over the shapes of upright rectangles finds none that is larger."""
-        found_w, found_h = RotationAndCropValid.largest_rotated_rect(w, h, angle)
-        sine, cosine = np.sin(np.radians(angle)), np.cos(np.radians(angle))
-        widths = np.linspace(1, w + h, 4000)
-        # the corner (x, y) of the upright rectangle, rotated back, is inside: x cos + y sin <= w, x sin + y cos <= h
-        heights = np.minimum((w - widths * cosine) / sine, (h - widths * sine) / cosine)
-        assert found_w * cosine + found_h * sine <= w + 1
-        assert found_w * sine + found_h * cosine <= h + 1
-        assert (widths * heights).max() == pytest.approx(found_w * found_h, rel=0.02)
-
 
 class TestAffine:
     def transform(self, drawing, augmentor, *answers, shape=(40, 60)):
         """Return the matrix that Affine draws from given numbers."""
         return drawing(augmentor, *answers).get_transform(ImagePlaceholder(shape))
-
-    def test_identity(self):
-        """Without arguments, the image does not change."""
-        image = numbered()
-        np.testing.assert_allclose(image, Affine().augment(image), atol=1e-4)
 
     def test_installed_opencv(self):
         """Affine runs on the installed version of OpenCV; tensorpack's raises TypeError."""
@@ -194,26 +152,3 @@ class TestAffine:
         assert 18 < np.abs(angles).max() <= 20
         moved = mats[:, :, 2] - (49.5 - mats[:, :, :2] @ np.full(2, 49.5))
         assert [10, 20] == np.abs(np.round(moved)).max(axis=0).tolist()
-
-    @pytest.mark.parametrize(
-        ("arguments", "error", "text"),
-        [
-            ({"scale": 2}, TypeError, r"Affine: scale: expected \(low, high\), got 2"),
-            (
-                {"translate_frac": 0.1},
-                TypeError,
-                r"Affine: translate_frac: expected a pair of numbers, got 0.1",
-            ),
-            ({"translate_frac": (0.1, 1)}, ValueError, r"Affine: translate_frac\[1\] is out of range"),
-            (
-                {"rotate_max_deg": -1},
-                ValueError,
-                "Affine: rotate_max_deg is too small",
-            ),
-            ({"shear": -1}, ValueError, "Affine: shear is too small"),
-        ],
-    )
-    def test_wrong_arguments(self, arguments, error, text):
-        """Invalid arguments raise an error in the constructor."""
-        with pytest.raises(error, match=text):
-            Affine(**arguments)

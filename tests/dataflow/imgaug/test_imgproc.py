@@ -72,14 +72,6 @@ class TestBrightness:
         assert -10 <= drawn.min() < -9
         assert 9 < drawn.max() <= 10
 
-    @pytest.mark.parametrize("delta", [0, -1])
-    def test_not_positive(self, delta):
-        """A delta that is not positive raises ValueError."""
-        with pytest.raises(
-            ValueError, match=f"Brightness: delta is not positive .expected more than 0, got {delta}"
-        ):
-            Brightness(delta)
-
 
 class TestBrightnessScale:
     def test_multiplied(self, drawing, img):
@@ -87,13 +79,6 @@ class TestBrightnessScale:
         np.testing.assert_array_equal(as_bytes(img * 1.5), drawing(BrightnessScale((1, 2)), 1.5).augment(img))
         bright = drawing(BrightnessScale((1, 2), clip=False), 1.5).augment(img.astype(np.float32))
         np.testing.assert_allclose(img * 1.5, bright, rtol=1e-6)
-
-    def test_invalid_range(self):
-        """A range with low > high raises ValueError."""
-        with pytest.raises(
-            ValueError, match=r"BrightnessScale: range: expected \(low, high\) with low <= high"
-        ):
-            BrightnessScale((2, 1))
 
 
 class TestContrast:
@@ -118,11 +103,6 @@ class TestContrast:
         result = drawing(Contrast((0.5, 2), rgb=True, clip=False), 2.0).augment(gray)
         np.testing.assert_allclose(expected, result, rtol=1e-4, atol=1e-3)
 
-    def test_other_channels(self):
-        """With `rgb`, an image with two channels raises ValueError."""
-        with pytest.raises(ValueError, match=r"Contrast: expected an image of three channels"):
-            Contrast((1, 2), rgb=True).augment(np.zeros((4, 4, 2), np.uint8))
-
 
 @pytest.mark.usefixtures("cv2")
 class TestSaturation:
@@ -145,12 +125,6 @@ class TestSaturation:
         """Grayscale images do not change."""
         for gray in (img[:, :, 0], img[:, :, :1]):
             np.testing.assert_array_equal(gray, Saturation().augment(gray))
-
-    @pytest.mark.parametrize("alpha", [1, -0.1])
-    def test_alpha(self, alpha):
-        """An alpha outside [0, 1) raises ValueError."""
-        with pytest.raises(ValueError, match="Saturation: alpha is out of range .expected 0 <= x < 1"):
-            Saturation(alpha)
 
 
 @pytest.mark.usefixtures("cv2")
@@ -180,12 +154,6 @@ class TestHue:
         rgb = drawing(Hue(), 40.0).augment(values)
         bgr = drawing(Hue(rgb=False), 40.0).augment(values[:, :, ::-1].copy())
         np.testing.assert_allclose(rgb, bgr[:, :, ::-1], atol=1e-3)
-
-    def test_primary_colors(self, drawing):
-        """A third of the circle turns red into green."""
-        red = np.zeros((1, 1, 3), np.uint8)
-        red[..., 0] = 255
-        assert [0, 255, 0] == drawing(Hue(), 60.0).augment(red)[0, 0].tolist()
 
     def test_gray_images_stay(self, img):
         """Grayscale images do not change."""
@@ -219,15 +187,6 @@ class TestLighting:
         drawn = params_of(Lighting(2.0, np.ones(3), np.eye(3)), img, 2000)
         np.testing.assert_allclose(2.0, drawn.std(axis=0), atol=4 * 2 / np.sqrt(4000))
 
-    def test_shapes(self, img):
-        """Wrong shapes of eigval, eigvec and the image raise ValueError."""
-        with pytest.raises(
-            ValueError, match=r"Lighting: expected eigval of shape \(3,\) .* got \(2,\) and \(3, 3\)"
-        ):
-            Lighting(1, [1, 2], self.EIGVEC)
-        with pytest.raises(ValueError, match="Lighting: expected an image of three channels"):
-            Lighting(1, self.EIGVAL, self.EIGVEC).augment(img[:, :, 0])
-
 
 class TestGamma:
     @pytest.mark.parametrize("gamma", [-0.5, 0.0, 0.25])
@@ -245,11 +204,6 @@ class TestGamma:
         result = drawing(Gamma(), 0.25).augment(np.float32([[-5.0, 100.2, 300.0]]))
         assert np.float32 == result.dtype
         np.testing.assert_array_equal([[0, round(255 * (100 / 255) ** 0.8), 255]], result)
-
-    def test_minus_one(self):
-        """A range that includes -1 raises ValueError, because the exponent would be infinite."""
-        with pytest.raises(ValueError, match="Gamma: range: expected .* with -1 < low"):
-            Gamma((-1, 0))
 
 
 @pytest.mark.usefixtures("cv2")
@@ -295,18 +249,6 @@ class TestGaussianBlur:
         assert {1, 3, 5} == set(sizes[:, 0])
         np.testing.assert_array_equal(sizes[:, 0], sizes[:, 1])
 
-    def test_invalid_range(self):
-        """An empty size_range raises ValueError."""
-        with pytest.raises(
-            ValueError, match=r"GaussianBlur: size_range: expected \(low, high\) with 0 <= low < high"
-        ):
-            GaussianBlur((3, 3))
-
-    def test_argument_without_effect(self, log_lines):
-        """`max_size` logs a warning."""
-        GaussianBlur(max_size=3)
-        assert "It has no effect: use size_range" in log_lines[0]
-
 
 class TestClip:
     def test_clip(self):
@@ -314,11 +256,6 @@ class TestClip:
         assert [[10, 200]] == Clip(10, 200).augment(np.uint8([[0, 255]])).tolist()
         assert [[0, 255]] == Clip(-10, 300).augment(np.uint8([[0, 255]])).tolist()
         assert [[0.5, 1.5]] == Clip(0.5, 1.5).augment(np.float64([[0, 2]])).tolist()
-
-    def test_empty_range(self):
-        """min > max raises ValueError."""
-        with pytest.raises(ValueError, match=r"Clip: \(min, max\): expected"):
-            Clip(3, 2)
 
 
 class TestNormalize:

@@ -36,26 +36,6 @@ class TestRandomApply:
         result = drawing(RandomApplyAug(plus_one, 0.3), number).augment(IMAGE)
         np.testing.assert_array_equal(IMAGE + applied, result)
 
-    def test_frequency(self):
-        """The frequency matches the probability, within four standard deviations."""
-        fix_rng_seed(0)
-        augmentor = RandomApplyAug(plus_one, 0.3)
-        count = sum(int(augmentor.augment(IMAGE)[0, 0]) for _ in range(2000))
-        assert 2000 * 0.3 == pytest.approx(count, abs=4 * np.sqrt(2000 * 0.3 * 0.7))
-
-    @pytest.mark.parametrize("prob", [-0.1, 1.1])
-    def test_invalid_probability(self, prob):
-        """A number that is not a probability raises ValueError."""
-        with pytest.raises(ValueError, match="RandomApplyAug: prob is out of range .expected 0 to 1, got"):
-            RandomApplyAug(plus_one, prob)
-
-    def test_not_an_augmentor(self):
-        """A function instead of an augmentor raises TypeError."""
-        with pytest.raises(
-            TypeError, match=r"RandomApplyAug: expected augmentors, got function. Wrap a function"
-        ):
-            RandomApplyAug(lambda img: img, 0.5)
-
     def test_reset_state(self):
         """`reset_state` resets the contained augmentor."""
         augmentor, results = RandomApplyAug(Flip(horiz=True), 1.0), []
@@ -80,24 +60,6 @@ class TestRandomChoose:
         """Each augmentor can have a probability."""
         augmentor = RandomChooseAug([(plus_one, 0.0), (double, 1.0)])
         assert {10} == {int(augmentor.augment(np.full((1, 1), 5))[0, 0]) for _ in range(20)}
-
-    @pytest.mark.parametrize("probabilities", [(0.5, 0.6), (1.5, -0.5)])
-    def test_invalid_probabilities(self, probabilities):
-        """Negative probabilities, and those that do not sum to 1, raise ValueError."""
-        match = "RandomChooseAug: expected probabilities >= 0 that sum to 1, got"
-        with pytest.raises(ValueError, match=match):
-            RandomChooseAug(list(zip((plus_one, double), probabilities)))
-
-    def test_invalid_list(self):
-        """An empty list raises ValueError; elements that are not augmentors raise TypeError."""
-        with pytest.raises(
-            ValueError, match="RandomChooseAug: expected at least one augmentor, got an empty list"
-        ):
-            RandomChooseAug([])
-        with pytest.raises(TypeError, match="RandomChooseAug: expected augmentors, got int"):
-            RandomChooseAug([3])
-        with pytest.raises(TypeError, match="RandomChooseAug: expected augmentors, got tuple"):
-            RandomChooseAug([(plus_one, 1.0), double])
 
 
 class TestRandomOrder:
@@ -128,11 +90,6 @@ class TestRandomOrder:
         augmentor = RandomOrderAug([AugmentorList([Flip(vert=True), CenterCrop((4, 6))]), Identity()])
         assert IMAGE.shape == augmentor.augment(IMAGE).shape
 
-    def test_not_an_augmentor(self):
-        """An element that is not an augmentor raises TypeError."""
-        with pytest.raises(TypeError, match="RandomOrderAug: expected augmentors, got str"):
-            RandomOrderAug(["x"])
-
 
 class TestMapImage:
     def test_a_function(self):
@@ -146,10 +103,3 @@ class TestMapImage:
         """The second function is applied to coordinates."""
         tfm = MapImage(np.negative, lambda coords: coords + 1).get_transform(IMAGE)
         np.testing.assert_array_equal(POINTS + 1, tfm.apply_coords(POINTS))
-
-    def test_not_callable(self):
-        """An argument that is not callable raises TypeError."""
-        with pytest.raises(
-            TypeError, match="MapImage: func has the wrong type .expected a function, got int"
-        ):
-            MapImage(3)

@@ -42,18 +42,6 @@ class TestJpeg:
         drawn = {JpegNoise((40, 43))._get_augment_params(img) for _ in range(50)}
         assert {40, 41, 42} == drawn
 
-    def test_other_channels(self):
-        """An image with two channels raises ValueError."""
-        with pytest.raises(ValueError, match=r"JpegNoise: expected an image of three channels"):
-            JpegNoise().augment(np.zeros((8, 8, 4), np.uint8))
-
-    def test_empty_range(self):
-        """An empty range raises ValueError."""
-        with pytest.raises(
-            ValueError, match=r"JpegNoise: quality_range: expected \(low, high\) with 0 <= low < high"
-        ):
-            JpegNoise((50, 50))
-
 
 class TestGaussian:
     def test_mean_and_deviation(self):
@@ -76,13 +64,6 @@ class TestGaussian:
         with pytest.raises(ValueError, match="broadcast"):
             tfm.apply_image(np.zeros((5, 5)))
 
-    def test_negative(self):
-        """A negative sigma raises ValueError."""
-        with pytest.raises(
-            ValueError, match="GaussianNoise: sigma is too small .expected at least 0, got -1"
-        ):
-            GaussianNoise(-1)
-
 
 class TestSaltPepper:
     def test_fractions(self):
@@ -101,14 +82,3 @@ class TestSaltPepper:
             [[0, 100, 100, 255]], drawing(SaltPepperNoise(), numbers).augment(image)
         )
         np.testing.assert_array_equal([[100] * 4], image)
-
-    def test_extremes(self):
-        """Probabilities of 0 change nothing, and those of 1 change everything."""
-        image = np.full((50, 50), 100, np.uint8)
-        assert (SaltPepperNoise(0, 0).augment(image) == 100).all()
-        assert (SaltPepperNoise(1, 0).augment(image) == 255).all()
-
-    def test_sum_above_one(self):
-        """Probabilities that sum to more than 1 raise ValueError."""
-        with pytest.raises(ValueError, match=r"SaltPepperNoise: white_prob \+ black_prob is out of range"):
-            SaltPepperNoise(0.6, 0.5)

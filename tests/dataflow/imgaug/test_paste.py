@@ -54,19 +54,6 @@ class TestCenterPaste:
         assert 3 == pasted[0, 0]
         np.testing.assert_array_equal(IMAGE, pasted[1:3, 0:3])
 
-    @pytest.mark.parametrize("kind", [CenterPaste, RandomPaste])
-    def test_background_too_small(self, kind):
-        """A background that is too small in one direction raises ValueError."""
-        with pytest.raises(
-            ValueError, match=rf"{kind.__name__}: the background of \(2, 2\) .* smaller than the image of 2x3"
-        ):
-            kind(2).augment(IMAGE)
-
-    def test_invalid_filler(self):
-        """A filler of another type raises TypeError."""
-        with pytest.raises(TypeError, match="CenterPaste: expected a BackgroundFiller, got int"):
-            CenterPaste(4, 3)
-
 
 class TestRandomPaste:
     def test_all_positions_occur(self):

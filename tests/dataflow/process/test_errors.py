@@ -50,12 +50,6 @@ class TestRaise:
         with pytest.raises(RuntimeError, match=f"Stage: worker 0 .pid 1., in F: {type(error).__name__}: "):
             raise_described(described(error))
 
-    @pytest.mark.parametrize("error", [SystemExit(0), KeyboardInterrupt(), GeneratorExit(), StopIteration(3)])
-    def test_errors_that_would_end_this_process(self, error):
-        """An exception of a worker that would end this process quietly, such as SystemExit, becomes a RuntimeError."""
-        with pytest.raises(RuntimeError, match=type(error).__name__):
-            raise_described(described(error))
-
     def test_the_end_of_the_data_keeps_its_type(self):
         """DataFlowTerminated is raised as it is."""
         with pytest.raises(DataFlowTerminated):

@@ -55,11 +55,6 @@ class TestAllocate:
 
 
 class TestLimit:
-    def test_default(self, monkeypatch):
-        """The default limit is 256 MB."""
-        monkeypatch.delenv(LIMIT_VARIABLE, raising=False)
-        assert 256 << 20 == limit_bytes()
-
     def test_the_variable_is_read_at_each_call(self, monkeypatch):
         """A script may set the variable at any time before it resets a DataFlow."""
         monkeypatch.setenv(LIMIT_VARIABLE, "3")

@@ -9,6 +9,7 @@ import signal
 import time
 
 import pytest
+from fakes.waiting import wait_until
 from fakes.worker_tasks import (
     answer_twice,
     compute_in_native_code,
@@ -50,9 +51,7 @@ def start():
 
 
 def wait_for_note(stacks):
-    deadline = time.monotonic() + 60
-    while not stacks.note and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: stacks.note)
     return stacks.note
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import pickle
 
 import numpy as np
 import pytest
@@ -101,8 +100,3 @@ class TestDatapoints:
         flow.reset_state()
         for array, number in itertools.islice(flow, 20):
             assert (number, number) == (array.min(), array.max())
-
-    def test_it_can_be_pickled(self, ipc, send):
-        """A RemoteDataZMQ can be pickled, so a worker process can receive."""
-        send(ipc)
-        assert [0, 1] == receive(pickle.loads(pickle.dumps(RemoteDataZMQ(ipc))), 2)

@@ -12,6 +12,7 @@ import time
 import pytest
 import zmq
 from fakes.remote import Counting, Failing, receive
+from fakes.waiting import wait_until
 
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
 from tensorpack_lite.dataflow.remote import (
@@ -49,14 +50,6 @@ OddStop.__name__ = "StopIteration"
 def fails_with_stop_iteration():
     """Return an iterator whose error is named StopIteration."""
     return _Stops()
-
-
-def wait_for(condition) -> None:
-    """Wait until a condition is true, at most a minute."""
-    deadline = time.monotonic() + 60
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.005)
-    assert condition()
 
 
 def send_quietly(flow, address) -> None:
@@ -102,7 +95,7 @@ class TestSendersFail:
         assert re.search(where, str(caught.value))
         assert text in str(caught.value)
         assert "raise self.error" in str(caught.value.__cause__)
-        wait_for(lambda: raised)
+        wait_until(lambda: raised)
         assert [error] == raised
 
     def test_an_error_that_would_end_a_loop(self, ipc, send):
@@ -116,7 +109,7 @@ class TestSendersFail:
         raised = send(ipc, flow=DataFromList([[{1, 2}]], shuffle=False))
         with pytest.raises(TypeError, match=r"a datapoint holds set \{1, 2\}. Send numbers, strings"):
             list(RemoteDataZMQ(ipc))
-        wait_for(lambda: raised)
+        wait_until(lambda: raised)
         assert TypeError is type(raised[0])
 
     def test_a_datapoint_that_is_too_large(self, ipc, send):
@@ -126,7 +119,7 @@ class TestSendersFail:
             ValueError, match=r"a datapoint is too large \(expected at most 5000 bytes, got 80"
         ):
             list(RemoteDataZMQ(ipc))
-        wait_for(lambda: raised)
+        wait_until(lambda: raised)
         assert ValueError is type(raised[0])
 
     def test_an_empty_dataflow(self, ipc, send):

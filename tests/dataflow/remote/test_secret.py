@@ -38,13 +38,6 @@ class TestTheRightSecret:
         send(ipc, secret=SECRET)
         assert [0, 1] == receive(pickle.loads(pickle.dumps(RemoteDataZMQ(ipc, secret=SECRET))), 2)
 
-    def test_the_next_pass(self, address, send):
-        """With a secret, several passes are possible, too."""
-        send(address, secret=SECRET)
-        flow = RemoteDataZMQ(address, secret=SECRET)
-        assert [0, 1] == receive(flow, 2)
-        assert receive(flow, 1)[0] > 1
-
     def test_an_error_counts_at_once(self, address, send):
         """The error of a sender that knows the secret is raised."""
         send(address, flow=Failing(KeyError("label")), secret=SECRET)

@@ -188,20 +188,16 @@ class TestHealthy:
     )
     @patiently
     def test_all_checks_pass(self, build):
-        """All checks pass, and the speed is measured."""
+        """All checks pass, the speed is measured, and the texts name the numbers of the pipeline."""
         report = examined(build)
         assert {} == not_ok(report)
         assert [] == report.broken
         assert report.speed.per_second > 0
-
-    @pytest.mark.slow
-    @patiently
-    def test_the_texts(self):
-        """The texts name the numbers of the pipeline."""
-        report = examined(Noise)
-        assert "len() says 120, and two passes had that many." == report["length"].text
-        assert "240 datapoints of [0: 1-dimensional float32 (3,), 1: int]." == report["dtype and shape"].text
-        assert "the same 120 datapoints" in report["determinism"].text
+        if build is Noise:
+            assert "len() says 120, and two passes had that many." == report["length"].text
+            form = "240 datapoints of [0: 1-dimensional float32 (3,), 1: int]."
+            assert form == report["dtype and shape"].text
+            assert "the same 120 datapoints" in report["determinism"].text
 
 
 class TestBroken:

@@ -15,23 +15,14 @@ from tensorpack_lite.diagnostics.data_check.picklable import find_unpicklable
 
 
 def test_the_innermost_stage_is_named():
-    """The innermost stage that cannot be pickled is named with its attribute."""
+    """The innermost stage that cannot be pickled is named with its attribute, also one that refers to the stage around it."""
     inner = MapData(DataFromList([[1]]), lambda dp: dp)
     assert "MapData(<lambda>).func" == find_unpicklable(BatchData(JoinData([DataFromList([[2]]), inner]), 1))
-
-
-def test_attributes_of_users():
-    """Attributes that users have added are named, too."""
-    flow = DataFromList([[1]])
-    flow.lock = threading.Lock()
-    assert "DataFromList.lock" == find_unpicklable(flow)
-
-
-def test_stages_that_refer_to_each_other():
-    """A stage that refers to the stage around it is looked at once."""
-    inner = MapData(DataFromList([[1]]), lambda dp: dp)
     inner.parent = BatchData(inner, 1)
     assert "MapData(<lambda>).func" == find_unpicklable(inner.parent)
+    flow = DataFromList([[1]])
+    flow.lock = threading.Lock()  # an attribute that users have added
+    assert "DataFromList.lock" == find_unpicklable(flow)
 
 
 @pytest.mark.slow

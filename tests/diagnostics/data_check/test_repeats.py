@@ -42,7 +42,7 @@ def test_short_passes():
 
 
 def test_common_samples():
-    """Twenty common samples have a remark as soon as 500 of validation are known; nineteen have none."""
+    """Twenty common samples have a remark as soon as 500 of training and of validation are known; nineteen have none."""
     training = set(range(1000))
     for common, expected in ((20, True), (19, False)):
         validation = list(range(1000 - common, 1500))
@@ -54,20 +54,11 @@ def test_common_samples():
         if remark is not None:
             text = f"20 of {len(validation)} samples of validation are also among 1000 samples of training."
             assert ("D04", text) == (remark.rule, remark.text)
-
-
-def test_few_samples_of_training():
-    """With less than 500 samples of training, nothing is known."""
     assert CommonSamples("image", set(range(499))).feed(range(1000)) is None
-
-
-def test_end():
-    """After 10,000 samples of validation, the rule needs no more."""
     rule = CommonSamples("image", set())
-    rule.feed(range(9999))
-    assert not rule.is_done
-    rule.feed([-1])
-    assert rule.is_done
+    for samples, is_done in ((range(9999), False), ([-1], True)):  # after 10,000, it needs no more
+        rule.feed(samples)
+        assert is_done is rule.is_done
 
 
 def test_digests():

@@ -90,18 +90,13 @@ def test_a_gradient_on_a_gpu():
     ) == explain("oom_gpu_2")
 
 
-def test_advice_that_is_followed_already():
-    """A model in mixed precision gets no advice to use it."""
+def test_other_places():
+    """Without a tower and a device, the sentence says what is known; a model in mixed precision gets no advice to use it."""
+    beginning = "The model ran out of memory in 'cluster_0_1/xla_run', which needs 16 GiB. Use"
+    assert explain("oom_xla").startswith(beginning)
     with precision_scope("mixed_float16"):
         tf.no_op()
     assert "precision" not in explain("oom_gpu_1")
-
-
-def test_a_cluster_of_xla():
-    """Without a tower and a device, the sentence says what is known."""
-    assert explain("oom_xla").startswith(
-        "The model ran out of memory in 'cluster_0_1/xla_run', which needs 16 GiB. Use"
-    )
 
 
 @pytest.mark.parametrize("name", ["no_kernel", "cudnn_missing", "driver_too_old", "nccl", "ptxas"])

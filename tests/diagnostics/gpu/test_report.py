@@ -91,18 +91,14 @@ def test_no_gpu_works(machine, name, gpus, expected):
     assert ("No devices were found" in text) == (gpus == 0)
 
 
-def test_a_gpu_that_fails(machine):
-    """An error of the computation is in the report, and has its sentence."""
+def test_some_gpus_work(machine):
+    """An error of the computation, or a GPU that CUDA_VISIBLE_DEVICES hides, is in the report, and has its sentence."""
     device = {**WORKING["devices"][0], "error": read("no_kernel").splitlines()[1]}
     machine({**WORKING, "devices": [device]})
     text, works = make_gpu_report()
     assert not works
     assert "CUDA_ERROR_INVALID_PTX" in text
     assert "TensorFlow uses 0 GPUs.\nThis TensorFlow has no kernels for the architecture" in text
-
-
-def test_hidden_gpus(machine):
-    """If CUDA_VISIBLE_DEVICES hides GPUs, the report mentions it."""
     machine(WORKING, gpus=2)
     assert "nvidia-smi lists 2 GPUs, TensorFlow 1: see CUDA_VISIBLE_DEVICES." in make_gpu_report().text
 

@@ -15,6 +15,7 @@ from fakes.quadratic import QuadraticTrainer
 from fakes.trainers import run
 
 from tensorpack_lite import DEFAULT_EXTENSIONS, Callback, TrainConfig
+from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.diagnostics.hangs import detector
 from tensorpack_lite.diagnostics.hangs.detector import HangDetection, HangDetector
 from tensorpack_lite.ranks.alone import Alone
@@ -45,12 +46,21 @@ def num_fds():
 
 
 def test_one_thread_in_the_loop():
-    """In the loop there is one thread more, and SIGUSR2 writes stacks; afterwards both are gone."""
+    """In the loop there is one thread more, and SIGUSR2 writes stacks; afterwards both are gone. A handler of the script stays."""
     looks = Looks()
     run(QuadraticTrainer(), [looks])
     assert [(1, True)] * 4 == looks.seen
     assert "HangDetector" not in [thread.name for thread in threading.enumerate()]
     assert not catches_signal(os.getpid(), signal.SIGUSR2)
+    received = []
+    before = signal.signal(signal.SIGUSR2, lambda number, _: received.append(number))
+    try:
+        with tf.Graph().as_default():
+            run(QuadraticTrainer(), [Looks()])
+        os.kill(os.getpid(), signal.SIGUSR2)
+        assert [signal.SIGUSR2] == received
+    finally:
+        signal.signal(signal.SIGUSR2, before)
 
 
 def test_after_a_failure():
@@ -61,19 +71,6 @@ def test_after_a_failure():
     assert "HangDetector" not in [thread.name for thread in threading.enumerate()]
     assert not catches_signal(os.getpid(), signal.SIGUSR2)
     assert before == num_fds()
-
-
-def test_a_handler_of_the_user_stays():
-    """A handler of SIGUSR2 that the script has installed is left alone."""
-    received = []
-    before = signal.signal(signal.SIGUSR2, lambda number, _: received.append(number))
-    try:
-        looks = Looks()
-        run(QuadraticTrainer(), [looks])
-        os.kill(os.getpid(), signal.SIGUSR2)
-        assert [signal.SIGUSR2] == received
-    finally:
-        signal.signal(signal.SIGUSR2, before)
 
 
 class AwaitsLooks(Callback):
@@ -168,33 +165,22 @@ def test_reports_double(main):
     assert "Training continues, after it had stood still for 1000 s." == main.reports[-1]
 
 
-def test_limit_is_learned(main):
-    """The limit of a step is 20 times the longest of the last 100 intervals."""
-    do_fast_steps(main)
-    main.looks(10)
-    do_fast_steps(main)
-    main.looks(199)
+@pytest.mark.parametrize(
+    ("longest", "is_computing", "limit"),
+    [(1, False, 60), (10, False, 200), (None, False, 600), (1, True, 1800)],
+    ids=["a minute", "20 times the longest interval", "the first steps", "while a thread computes"],
+)
+def test_limits(monkeypatch, longest, is_computing, limit):
+    """The limit of a step: a minute, 20 times the longest interval, ten minutes at first, half an hour of computation."""
+    main = Main(monkeypatch, is_computing)
+    if longest is not None:
+        do_fast_steps(main)
+        main.looks(longest)
+        do_fast_steps(main)
+    main.looks(limit - (longest is not None))
     assert [] == main.reports
     main.looks(1)
-    assert [200] == main.reports
-
-
-def test_first_step(main):
-    """The first steps may take ten minutes."""
-    main.looks(600)
-    assert [] == main.reports
-    main.looks(1)
-    assert [600] == main.reports
-
-
-def test_computing(monkeypatch):
-    """While a thread of the process computes, the limit is half an hour."""
-    main = Main(monkeypatch, is_computing=True)
-    do_fast_steps(main)
-    main.looks(1799)
-    assert [] == main.reports
-    main.looks(1)
-    assert [1800] == main.reports
+    assert [limit] == main.reports
 
 
 def test_at_most_ten(main):

@@ -36,20 +36,14 @@ class Unknown(SessionInit):
 
 @pytest.mark.parametrize("as_file", [False, True])
 def test_the_model_has_a_prefix(tmp_path, as_file):
-    """A remark names the scope that the model has and the file does not have, and a variable with both names."""
-    init = values()
-    if as_file:
-        save_checkpoint_vars(init, str(tmp_path / "model-1"))
-        init = SaverRestore(str(tmp_path / "model-1"))
-    (remark,) = lint(inside_a_scope, init=init)
+    """A remark names the scope that the file does not have; with the argument that it advises, there is none."""
+    init, path = values(), str(tmp_path / "model-1")
+    save_checkpoint_vars(init, path)
+    (remark,) = lint(inside_a_scope, init=SaverRestore(path) if as_file else init)
     assert "4 variables are not restored, because net/conv/W is called conv/W in the file." == remark.text
     assert "SaverRestore(path, prefix='net')" in remark.advice
-
-
-def test_with_the_prefix(tmp_path):
-    """With the argument that the remark advises, there is none."""
-    save_checkpoint_vars(values(), str(tmp_path / "model-1"))
-    assert [] == lint(inside_a_scope, init=SaverRestore(str(tmp_path / "model-1"), prefix="net"))
+    with tf.Graph().as_default():
+        assert [] == lint(inside_a_scope, init=SaverRestore(path, prefix="net"))
 
 
 def test_the_file_has_a_prefix():

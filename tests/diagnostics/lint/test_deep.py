@@ -147,26 +147,19 @@ def test_several_towers(log_lines):
 
 
 @pytest.mark.slow
-def test_mixed_samples(log_lines):
-    """A wrong reshape that mixes samples has a remark with the line of the loss; batch normalization has none."""
-    train(with_batch_norm)
-    assert [] == remarks(log_lines)
-    train(mixes_samples)
+@pytest.mark.parametrize("has_scalar", [False, True])
+def test_mixed_samples(log_lines, has_scalar):
+    """A wrong reshape that mixes samples has a remark with the line of the loss, also beside an input that is a scalar."""
+    if not has_scalar:
+        train(with_batch_norm)
+        assert [] == remarks(log_lines)
+        train(mixes_samples)
+    else:
+        scaled = lambda data: FeedInput(MapData(data, lambda dp: [*dp, np.float32(1)]))  # noqa: E731
+        train(mixes_samples, make=scaled, base=Scaled)
     (line,) = remarks(log_lines)
     assert "the losses of the other samples change when the first one is replaced." in line
     assert marked_line(cross_entropy) in line
-
-
-@pytest.mark.slow
-def test_an_input_without_batch_axis(log_lines):
-    """An input that is a scalar stays as it is when the first sample is replaced, so samples that are mixed have a remark."""
-    train(
-        mixes_samples,
-        make=lambda data: FeedInput(MapData(data, lambda dp: [*dp, np.float32(1)])),
-        base=Scaled,
-    )
-    (line,) = remarks(log_lines)
-    assert "the losses of the other samples change when the first one is replaced." in line
 
 
 @pytest.mark.slow

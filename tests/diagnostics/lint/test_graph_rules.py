@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from fakes.linted import Classifier, images, lint, marked_line, updates, validation
+from fakes.linted import Classifier, lint, marked_line, updates, validation
 
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.diagnostics.lint.lint import lint_training
-from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.models import (
     BatchNorm,
@@ -20,7 +18,6 @@ from tensorpack_lite.models import (
 )
 from tensorpack_lite.tfutils.gradproc import GlobalNormClip
 from tensorpack_lite.tfutils.optimizer import AccumGradOptimizer, apply_grad_processors
-from tensorpack_lite.tfutils.sessinit import JustCurrentSession
 from tensorpack_lite.tfutils.tower.context import get_current_tower_context
 from tensorpack_lite.tfutils.varreplace import freeze_variables
 from tensorpack_lite.train.exact.what_is_exact import begin_exact_resume
@@ -29,7 +26,6 @@ from tensorpack_lite.train.multi_gpu import (
     SyncMultiGPUTrainerParameterServer,
     SyncMultiGPUTrainerReplicated,
 )
-from tensorpack_lite.train.simple import SimpleTrainer
 
 
 def cross_entropy(logits, label):
@@ -185,6 +181,20 @@ def test_mistakes(rule, get_cost, names, words):
             assert marked_line(get_cost) == remark.place.rpartition("/")[2]
 
 
+def internal_updates(image, label):
+    x = BatchNorm("bn", image, ema_update="internal")
+    return cross_entropy(FullyConnected("fc", x, 10), label)
+
+
+def waits_for_updates(image, label):
+    cost = usual(image, label)
+    with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS) if is_training() else []):
+        return tf.identity(cost)
+
+
+RESTORED = {"bn/mean/EMA": [0.5] * 3, "bn/variance/EMA": [0.1] * 3}
+
+
 @pytest.mark.parametrize(
     "get_cost",
     [
@@ -202,10 +212,20 @@ def test_models_without_mistakes(get_cost):
     assert [] == lint(get_cost, [validation(), updates()])
 
 
-def test_the_place_of_the_block():
-    """The remark about a variable without gradient also shows where the operation is that has none."""
-    (remark,) = lint(argmax_on_the_way, [updates()])
-    assert marked_line(argmax_on_the_way, "# block") in remark.text
+@pytest.mark.parametrize(
+    ("get_cost", "has_runner", "kwargs"),
+    [
+        (internal_updates, True, {}),
+        (waits_for_updates, True, {}),
+        (moving_averages, True, {"init": RESTORED}),
+        (plain_dropout, False, {}),
+        (softmax_twice, False, {"ignore": ["G03"]}),
+    ],
+    ids=["internal updates", "updates in the cost", "averages of a pretrained model", "no runner", "ignored"],
+)
+def test_trainings_without_mistakes(get_cost, has_runner, kwargs):
+    """Updates without a callback, frozen averages that are restored, dropout that no runner evaluates, and ignored rules are fine."""
+    assert [] == lint(get_cost, [validation()] if has_runner else [], **kwargs)
 
 
 def test_updates_that_nothing_runs():
@@ -213,38 +233,6 @@ def test_updates_that_nothing_runs():
     (remark,) = lint(usual)
     assert ("G05", "nothing runs 2 of the 2 operations in UPDATE_OPS.") == (remark.rule, remark.text)
     assert marked_line(usual, "8, 3))") == remark.place.rpartition("/")[2]
-
-
-def test_updates_inside_the_layer():
-    """With ema_update="internal", nothing is in UPDATE_OPS, and the averages are updated."""
-
-    def internal(image, label):
-        x = BatchNorm("bn", image, ema_update="internal")
-        return cross_entropy(FullyConnected("fc", x, 10), label)
-
-    assert [] == lint(internal, [validation()])
-
-
-def test_updates_that_train_op_runs():
-    """A script may let its cost wait for UPDATE_OPS instead of a callback."""
-
-    def waiting(image, label):
-        cost = usual(image, label)
-        with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS) if is_training() else []):
-            return tf.identity(cost)
-
-    assert [] == lint(waiting, [validation()])
-
-
-def test_frozen_averages_of_a_pretrained_model():
-    """Batch normalization may be frozen if its averages are restored."""
-    restored = {"bn/mean/EMA": [0.5] * 3, "bn/variance/EMA": [0.1] * 3}
-    assert [] == lint(moving_averages, [validation()], init=restored)
-
-
-def test_dropout_that_no_runner_evaluates():
-    """Without an InferenceRunner, nothing is known about what inference is for, e.g. for generators of pix2pix."""
-    assert [] == lint(plain_dropout)
 
 
 @pytest.mark.parametrize(
@@ -255,33 +243,20 @@ def test_several_towers(make):
     """Models on two towers have no remark, and a mistake in them has one, not two."""
     for get_cost, expected in ((usual, []), (softmax_twice, ["tower0/Softmax, tower1/Softmax"])):
         with tf.Graph().as_default():
-            model, trainer = Classifier(get_cost), make([0, 1])
-            source = QueueInput(images())
-            trainer.setup_graph(model.get_input_signature(), source, model.build_graph, model.get_optimizer)
-            trainer.setup_callbacks([validation(), updates()], [])
-            remarks = lint_training(trainer, JustCurrentSession(), "warn")
-            assert expected == [remark.name for remark in remarks]
+            remarks = lint(get_cost, [validation(), updates()], trainer=make([0, 1]), make=QueueInput)
+        assert expected == [remark.name for remark in remarks]
 
 
 def test_optimizers_around_others():
     """Accumulated and clipped gradients update all variables."""
-
-    class Wrapped(Classifier):
-        def optimizer(self):
-            clipped = apply_grad_processors(super().optimizer(), [GlobalNormClip(1.0)])
-            return AccumGradOptimizer(clipped, 4)
-
-    model, trainer = Wrapped(usual), SimpleTrainer()
-    trainer.setup_graph(
-        model.get_input_signature(), FeedInput(images()), model.build_graph, model.get_optimizer
-    )
-    trainer.setup_callbacks([validation(), updates()], [])
-    assert [] == lint_training(trainer, JustCurrentSession(), "warn")
+    wrap = lambda opt: AccumGradOptimizer(apply_grad_processors(opt, [GlobalNormClip(1.0)]), 4)  # noqa: E731
+    assert [] == lint(usual, [validation(), updates()], wrap=wrap)
 
 
-def test_ignored_rules():
-    """Rules in `ignore` have no remark."""
-    assert [] == lint(softmax_twice, ignore=["G03"])
+def test_the_place_of_the_block():
+    """The remark about a variable without gradient also shows where the operation is that has none."""
+    (remark,) = lint(argmax_on_the_way, [updates()])
+    assert marked_line(argmax_on_the_way, "# block") in remark.text
 
 
 # G08, G11, G12
@@ -398,34 +373,27 @@ def test_values_without_mistakes(get_cost):
 
 
 @pytest.mark.slow
-def test_sum_over_the_batch():
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (tf.train.GradientDescentOptimizer, ["G11"]),
+        (lambda rate: tf.train.MomentumOptimizer(rate, 0.9), ["G11"]),
+        (lambda rate: tf.train.GradientDescentOptimizer(0.2), ["G11"]),
+        (lambda rate: tf.train.GradientDescentOptimizer(1e-3), []),
+        (tf.train.AdamOptimizer, []),
+    ],
+    ids=["variable", "momentum", "constant", "small", "Adam"],
+)
+def test_sum_over_the_batch(make, expected):
     """A sum of cross entropies has a remark with SGD of rate 0.1, and none with a small rate or with Adam."""
 
     class Model(Classifier):
-        def __init__(self, optimizer):
-            super().__init__(sum_of_losses)
-            self.make = optimizer
-
         def optimizer(self):
-            rate = tf.get_variable("learning_rate", initializer=0.1, trainable=False)
-            return self.make(rate)
+            return make(tf.get_variable("learning_rate", initializer=0.1, trainable=False))
 
-    cases = {
-        "variable": (tf.train.GradientDescentOptimizer, ["G11"]),
-        "momentum": (lambda rate: tf.train.MomentumOptimizer(rate, 0.9), ["G11"]),
-        "constant": (lambda rate: tf.train.GradientDescentOptimizer(0.2), ["G11"]),
-        "small": (lambda rate: tf.train.GradientDescentOptimizer(1e-3), []),
-        "Adam": (tf.train.AdamOptimizer, []),
-    }
-    for name, (optimizer, expected) in cases.items():
-        with tf.Graph().as_default():
-            model, trainer = Model(optimizer), SimpleTrainer()
-            signature = model.get_input_signature()
-            trainer.setup_graph(signature, FeedInput(images()), model.build_graph, model.get_optimizer)
-            trainer.setup_callbacks([], [])
-            remarks = lint_training(trainer, JustCurrentSession(), "warn")
-            assert (name, expected) == (name, [remark.rule for remark in remarks])
-            assert all("a sum over the batch" in remark.text for remark in remarks)
+    remarks = lint(None, model=Model(sum_of_losses))
+    assert expected == [remark.rule for remark in remarks]
+    assert all("a sum over the batch" in remark.text for remark in remarks)
 
 
 def test_trainable_raw_variables():
@@ -434,23 +402,13 @@ def test_trainable_raw_variables():
         lint(trained_in_each_tower, [validation()])
 
 
-def test_random_operations_and_exact_resume():
+@pytest.mark.parametrize("is_exact", [False, True])
+def test_random_operations_and_exact_resume(is_exact):
     """With exact resume, TensorFlow's random operations in a step have a remark; without it, they have none."""
-
-    def dropping(image, label):
-        x = tf.nn.dropout(image, rate=0.5)  # here
-        return cross_entropy(FullyConnected("fc", x, 10), label)
-
-    for mode in (False, True):
-        with tf.Graph().as_default():
-            model, trainer = Classifier(dropping), SimpleTrainer()
-            if mode:
-                begin_exact_resume()
-            signature = model.get_input_signature()
-            trainer.setup_graph(signature, FeedInput(images()), model.build_graph, model.get_optimizer)
-            trainer.setup_callbacks([], [])
-            remarks = lint_training(trainer, JustCurrentSession(), "warn")
-            assert (["G13"] if mode else []) == [remark.rule for remark in remarks]
-            for remark in remarks:
-                assert "dropout/" in remark.name
-                assert marked_line(dropping) == remark.place.rpartition("/")[2]
+    if is_exact:
+        begin_exact_resume()
+    remarks = lint(plain_dropout)
+    assert ["G13"] * is_exact == [remark.rule for remark in remarks]
+    for remark in remarks:
+        assert "dropout/" in remark.name
+        assert marked_line(plain_dropout) == remark.place.rpartition("/")[2]

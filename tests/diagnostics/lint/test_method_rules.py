@@ -52,41 +52,6 @@ def test_misspelt_moment_of_a_base_class():
     assert "Did you mean `_before_epoch`?" == remark.advice
 
 
-def test_methods_with_other_names():
-    """Moments, and private methods with other names, have no remark."""
-
-    class Mine(Callback):
-        def _setup_graph(self) -> None:
-            pass
-
-        def _trigger(self) -> None:
-            pass
-
-        def _trigger_save(self) -> None:
-            pass
-
-        def _after_training_step(self) -> None:
-            pass
-
-        def on_click(self) -> None:
-            pass
-
-    assert [] == remarks(Mine())
-
-
-def test_method_that_the_callback_calls():
-    """A method that another method of the callback uses has no remark."""
-
-    class Mine(Callback):
-        def _trigger(self) -> None:
-            (lambda: self.on_batch_end())()
-
-        def on_batch_end(self) -> None:
-            pass
-
-    assert [] == remarks(Mine())
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "line", ["callback.on_train_end()", "getattr(callback, 'on_train_end')()", "on_train_end ("]
@@ -108,33 +73,56 @@ def test_method_that_the_script_calls(tmp_path, monkeypatch, line):
     assert [] == remarks(Mine())
 
 
-def test_method_that_another_library_calls():
-    """A method that overrides one of another library has no remark."""
+class OtherNames(Callback):
+    """Has moments, and private methods with other names."""
 
-    class Hooks:
-        def on_train_begin(self) -> None:
-            pass
+    def _nothing(self) -> None:
+        pass
 
-    Hooks.__module__ = "numpy"  # an installed package
-
-    class Both(Callback, Hooks):
-        def on_train_begin(self) -> None:
-            pass
-
-    assert [] == remarks(Both())
+    _setup_graph = _trigger = _trigger_save = _after_training_step = on_click = _nothing
 
 
-def test_callback_with_both_methods():
-    """A callback that also defines the moment may be meant for two libraries."""
+class CallsItself(Callback):
+    """Uses its method."""
 
-    class Both(Callback):
-        def on_epoch_end(self) -> None:
-            pass
+    def _trigger(self) -> None:
+        (lambda: self.on_batch_end())()
 
-        def _trigger_epoch(self) -> None:
-            pass
+    def on_batch_end(self) -> None:
+        pass
 
-    assert [] == remarks(Both())
+
+class Hooks:
+    """A class of an installed package."""
+
+    def on_train_begin(self) -> None:
+        pass
+
+
+Hooks.__module__ = "numpy"
+
+
+class OfAnotherLibrary(Callback, Hooks):
+    """Overrides a method of another library."""
+
+    def on_train_begin(self) -> None:
+        pass
+
+
+class Both(Callback):
+    """Defines the moment, too, so it may be meant for two libraries."""
+
+    def on_epoch_end(self) -> None:
+        pass
+
+    def _trigger_epoch(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("make", [OtherNames, CallsItself, OfAnotherLibrary, Both])
+def test_no_remark(make):
+    """Methods that have other names, or that the callback or another library may call, have no remark."""
+    assert [] == remarks(make())
 
 
 @pytest.mark.parametrize(

@@ -43,13 +43,15 @@ def git(directory, *arguments):
 
 
 def test_script_and_modules(script, monkeypatch):
-    """The script and the imported modules below its directory are copied, without installed packages."""
-    add_module(monkeypatch, script.parent / "models" / "helper.py")
+    """The script, first and once, and the modules below its directory are copied, without installed packages."""
+    helper = script.parent / "models" / "helper.py"
+    add_module(monkeypatch, helper)
     add_module(monkeypatch, script.parent / "venv" / "site-packages" / "installed.py")
     add_module(monkeypatch, script.parent.parent / "beside.py")
     found = describe_code()
     assert (str(script), ["--fast", "1"]) == (found["script"], found["arguments"])
     assert {"train.py": "import helper\n", "models/helper.py": "x = 1\n"} == found["files"]
+    assert [str(script), str(helper)] == own_files()
 
 
 def test_at_most_2_mb(script, monkeypatch):
@@ -59,13 +61,6 @@ def test_at_most_2_mb(script, monkeypatch):
     found = describe_code()
     assert ["train.py"] == list(found["files"])
     assert {"large.py": hashlib.sha256(text.encode()).hexdigest()} == found["omitted"]
-
-
-def test_an_interactive_session(monkeypatch):
-    """Without a script, nothing is copied."""
-    monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
-    found = describe_code()
-    assert (None, {}) == (found["script"], found["files"])
 
 
 def test_no_import_is_triggered(script, monkeypatch):
@@ -103,18 +98,11 @@ def test_a_large_patch(script, monkeypatch):
     assert describe_code()["git"]["patch"].startswith("omitted: ")
 
 
-def test_no_repository(script):
-    """Outside of a repository, the reason is recorded."""
+def test_no_repository(script, monkeypatch):
+    """Outside of a repository, or without git, the reason is recorded; without a script, nothing is copied."""
     assert "not a git repository" in describe_code()["git"]["reason"]
-
-
-def test_no_git(script, monkeypatch):
-    """Without git, the reason is recorded."""
     monkeypatch.setenv("PATH", "")
     assert "git: " in describe_code()["git"]["reason"]
-
-
-def test_own_files(script, monkeypatch):
-    """The script is the first of its files, and is listed once, although it is a module, too."""
-    add_module(monkeypatch, script.parent / "helper.py")
-    assert [str(script), str(script.parent / "helper.py")] == own_files()
+    monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
+    found = describe_code()
+    assert (None, {}) == (found["script"], found["files"])

@@ -174,31 +174,27 @@ def test_first_datapoints(log_dir, make):
 
 
 class TestEnds:
-    def test_stopped(self, log_dir):
-        """StopTraining is recorded with its text."""
-
-        def stop(self):
-            raise StopTraining("enough")
-
-        found = ended(log_dir, CallbackFactory(trigger=stop))
-        assert ("stopped", "StopTraining: enough", 2) == (
-            found["outcome"],
-            found["error"],
-            found["global_step"],
-        )
-
     @pytest.mark.parametrize(
         ("error", "outcome"),
-        [(ArithmeticError, "failed"), (KeyboardInterrupt, "interrupted"), (Preempted, "preempted")],
+        [
+            (StopTraining, "stopped"),
+            (ArithmeticError, "failed"),
+            (KeyboardInterrupt, "interrupted"),
+            (Preempted, "preempted"),
+        ],
     )
     def test_errors(self, log_dir, error, outcome):
-        """An error, Ctrl-C and a preemption are recorded with their type."""
+        """StopTraining, an error, Ctrl-C and a preemption are recorded with their type and text."""
 
         def fail(self):
             raise error("why")
 
-        found = ended(log_dir, CallbackFactory(trigger=fail), error)
-        assert (outcome, f"{error.__name__}: why") == (found["outcome"], found["error"])
+        found = ended(log_dir, CallbackFactory(trigger=fail), None if error is StopTraining else error)
+        assert (outcome, f"{error.__name__}: why", 2) == (
+            found["outcome"],
+            found["error"],
+            found["global_step"],
+        )
 
     def test_before_it_was_written(self, log_dir):
         """If a callback fails before the manifest is written, the manifest is written at the end."""

@@ -80,23 +80,20 @@ def test_a_later_start(rate, done):
 
 
 def test_what_is_not_known(rate):
-    """A function of the script is not called, and a wrapped setter is not known either."""
+    """A function of the script is not called, and a wrapped setter is not known either. Without a last epoch, there is no plan."""
 
     def func(epoch, value):
         raise AssertionError("called")
 
+    schedule = ScheduledHyperParamSetter(rate, [(1, 0.1)])
     callbacks = [
         HyperParamSetterWithFunc(rate, func),
         HumanHyperParamSetter(rate),
-        PeriodicTrigger(ScheduledHyperParamSetter(rate, [(1, 0.1)]), every_k_epochs=2),
+        PeriodicTrigger(schedule, every_k_epochs=2),
     ]
     classes = ("HyperParamSetterWithFunc", "HumanHyperParamSetter", "ScheduledHyperParamSetter")
     assert [f"rate ({name})" for name in classes] == planned_values(callbacks, loop())["unknown"]
-
-
-def test_without_end(rate):
-    """A training without a last epoch has no plan."""
-    assert planned_values([ScheduledHyperParamSetter(rate, [(1, 0.1)])], loop(last=99_999)) is None
+    assert planned_values([schedule], loop(last=99_999)) is None
 
 
 def test_in_a_manifest(log_dir, rate):

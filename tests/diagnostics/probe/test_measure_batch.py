@@ -61,13 +61,9 @@ def measured(kind):
     return answer._results, answer._peak()
 
 
-def test_memory_of_a_gpu():
-    """In a session with a GPU, memory is that of its allocator."""
+def test_memory():
+    """In a session with a GPU, memory is that of its allocator, otherwise that of the process."""
     assert ({"is_on_gpu": True, "memory_before": 100}, 300) == measured("GPU")
-
-
-def test_memory_of_the_process():
-    """In a session without a GPU, memory is that of the process."""
     results, peak = measured("XLA_CPU")
     assert not results["is_on_gpu"]
     assert 1_000_000 < results["memory_before"] < 2 * peak  # the system counts the peak with a delay

@@ -135,21 +135,21 @@ class TestMemory:
         one = load([part], 0.01, graph=0.004)._replace(free_memory=free)
         return one, advise(one)
 
+    @pytest.mark.parametrize(("free", "expected"), [(None, [3, 5]), (5 * 10**9, [3, 4])])
+    def test_memory_for_some_workers(self, free, expected):
+        """No more workers are advised than fit into the free memory, if it is known."""
+        _, options = self.make(free)
+        assert expected == [advice.num_workers for advice in options]
+
     def test_enough_memory(self):
         """The advice includes the memory that the added workers need."""
         one, options = self.make(100 * 10**9)
-        assert [(3, 2 * 10**9), (5, 6 * 10**9)] == [
-            (advice.num_workers, advice.more_memory) for advice in options
-        ]
+        expected = [(3, 2 * 10**9), (5, 6 * 10**9)]
+        assert expected == [(advice.num_workers, advice.more_memory) for advice in options]
         assert (
             "With 3 workers: 1.5x (about 2.0 GB more memory). "
             "With 5 workers: 2.5x, then the graph limits (about 6.0 GB more memory)."
         ) == describe_advice(one, options)
-
-    def test_memory_for_some_workers(self):
-        """No more workers are advised than fit into the free memory."""
-        _, options = self.make(5 * 10**9)
-        assert [3, 4] == [advice.num_workers for advice in options]
 
     def test_memory_for_no_worker(self):
         """If not even one more worker fits into the free memory, the advice mentions it."""
@@ -157,11 +157,6 @@ class TestMemory:
         assert [] == options
         text = "Another worker does not fit into the free memory: one uses 2.0 GB, 1.0 GB are free. Without the cost of f: 2.5x."
         assert text == describe_advice(one, options)
-
-    def test_unknown_memory(self):
-        """Without a limit of memory, the advice is the same."""
-        _, options = self.make(None)
-        assert [3, 5] == [advice.num_workers for advice in options]
 
 
 class TestSaving:
@@ -178,15 +173,12 @@ class TestSaving:
         return one._replace(free_memory=free, pass_steps=pass_steps)
 
     def test_gains(self):
-        """Without the slowest stage, the others are left; with a cache after it, only those that read it and the graph."""
+        """Without the slowest stage, also its CPU time, the others are left; with a cache after it, its readers and the graph."""
         saving = find_saving(self.make())
         assert "Map(f)" == saving.stage.name
         assert 0.012 / 0.004 == pytest.approx(saving.gain)
         assert 0.012 / 0.002 == pytest.approx(saving.gain_of_cache)
         assert 4 * 10**5 * 1000 == saving.cache_memory
-
-    def test_cores(self):
-        """The CPU time of the stage is saved, too."""
         stages = [stage("Batch", 0.001, cpu=0.001), stage("Map(f)", 0.009, cpu=0.009)]
         stages = [replace(one, depth=depth) for depth, one in enumerate(stages)]
         saving = find_saving(load([serial(*stages)], 0.010, cpu=0.016, cores=2))

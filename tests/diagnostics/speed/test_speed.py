@@ -13,8 +13,7 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.base import DataFlow
 from tensorpack_lite.dataflow.mapping import MapData
 from tensorpack_lite.diagnostics.speed import speed
-from tensorpack_lite.diagnostics.speed.call_times import _Measured
-from tensorpack_lite.diagnostics.speed.speed import Speed
+from tensorpack_lite.diagnostics.speed.speed import Speed, _Measured
 from tensorpack_lite.diagnostics.speed.speed_verdict import Verdict
 from tensorpack_lite.diagnostics.speed.speed_window import SpeedWindow
 from tensorpack_lite.graph_builder.model_desc import ModelDesc
@@ -170,20 +169,6 @@ class TestSpeed:
         assert note["step"]["total"] > 0.5
         stages = {row["stage"]: row for row in note["stages"]}
         assert 1 == pytest.approx(stages["MapData(wait)"]["per_step"], abs=0.5)
-
-    @pytest.mark.slow
-    def test_two_callbacks(self, directory):
-        """If there are two Speed callbacks, such as one of the user and the default one, only the first measures the input."""
-        first, second = Speed(after=1000), Speed(after=1000)
-        source = QueueInput(Ones())
-        train(source, steps=3, callbacks=[first, second], after=1000)
-        assert (source, None) == (first._source, second._source)
-
-    @pytest.mark.slow
-    def test_a_short_training_is_quiet(self, directory):
-        """A training that is shorter than `after` gets no verdict."""
-        train(QueueInput(Ones()), after=1000, steps=300)
-        assert [] == read_notes(directory)
 
     @pytest.mark.parametrize("source", [FeedInput, None])
     def test_nothing_is_done_outside_of_windows(self, source, directory):

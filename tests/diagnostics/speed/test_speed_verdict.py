@@ -30,12 +30,47 @@ def facts(waiting=0.0, run=0.009, outside=0.001, load=None, **others):
     return Facts(division, load or a_load(), **values)
 
 
+NOTHING_TIMED = Load(
+    [Part("Map(f)", HERE, 1, [StageWork("Map(f)", 0, 9, None, None, 0, 0, 0)])], 9, 0.09, None, None, 2
+)
+
+
 class TestJudge:
-    def test_the_graph_limits(self):
-        """If data is ready, the graph limits, and nothing in the data is advised."""
-        verdict = judge(facts(waiting=0.0003, run=0.0087))
-        assert ("graph", False) == (verdict.limit, verdict.shows_stages)
-        assert verdict.text.startswith("the graph limits (data is ready 97% of the time).")
+    @pytest.mark.parametrize(
+        ("settings", "limit", "text"),
+        [
+            (
+                {"waiting": 0.0003, "run": 0.0087},
+                "graph",
+                "the graph limits (data is ready 97% of the time).",
+            ),
+            ({"waiting": 0.0005, "run": 0.0085}, "graph", "the graph limits"),
+            ({"waiting": 0.0009, "run": 0.0081}, "graph", "the graph limits"),
+            ({"is_graph_seen": False}, "data Map(crop) crop", "of the at least 250 that the graph"),
+            (
+                {"load": a_load(is_contended=True)},
+                "data Map(crop) crop",
+                "not known, because other programs use the CPU cores, too.",
+            ),
+            (
+                {"load": a_load(cpu=0.0196, cores=2)},
+                "cores",
+                "1.96 of 2 are busy. More workers will not help",
+            ),
+            ({"load": NOTHING_TIMED}, "unknown stage", "Which stage limits is not known. To measure"),
+            ({"run": 0.003, "is_fed": True}, "FeedInput", "up to 1.7x."),
+            ({"quartiles": (0.11, 0.5)}, "varies", "(2 to 9.09 steps/s)"),
+            ({"waiting": None, "input_name": "TFDatasetInput"}, "unknown", "with TFDatasetInput"),
+        ],
+    )
+    def test_limits(self, settings, limit, text):
+        """A sentence for each limit: the graph, data whose steps all waited, full or shared cores, a fed input, or none."""
+        verdict = judge(facts(**{"waiting": 0.006, **settings}))
+        assert limit == verdict.limit
+        assert text in verdict.text
+        assert verdict.is_worth_a_line == (limit != "unknown")
+        if limit in ("graph", "unknown"):
+            assert not verdict.shows_stages
 
     def test_the_data_limits(self):
         """If a step waits for data, the slowest stage, its speed and the gain of more workers are named."""
@@ -46,21 +81,6 @@ class TestJudge:
             "could take. With 3 workers: 1.5x. With 5 workers: 2.5x, then the graph limits."
         ) == verdict.text
 
-    def test_a_graph_that_always_waits(self):
-        """If all steps waited, the speed of the graph is a lower limit."""
-        assert "of the at least 250 that the graph" in judge(facts(waiting=0.006, is_graph_seen=False)).text
-
-    def test_other_programs(self):
-        """While other programs use the cores, the limit is named, but nothing is predicted."""
-        verdict = judge(facts(waiting=0.006, load=a_load(is_contended=True)))
-        assert verdict.text.endswith("not known, because other programs use the CPU cores, too.")
-
-    def test_full_cores(self):
-        """If the cores are full, more workers are not advised."""
-        verdict = judge(facts(waiting=0.006, load=a_load(cpu=0.0196, cores=2)))
-        assert "cores" == verdict.limit
-        assert "1.96 of 2 are busy. More workers will not help" in verdict.text
-
     def test_a_stage_that_is_not_known(self):
         """If no part explains the time, the verdict names the largest part that was measured, and the next step."""
         verdict = judge(facts(waiting=0.006, load=a_load(wall=0.002)))
@@ -69,27 +89,6 @@ class TestJudge:
             "training waits for data 38% of the time. Which stage limits is not known. The largest measured part is Map(crop), 2 "
             "processes, with 1 ms for a step that takes 10 ms. To measure the pipeline alone, run tensorpack-lite data-check."
         ) == verdict.text
-
-    def test_nothing_measured(self):
-        """If no stage was timed, no part is called the largest."""
-        load = Load(
-            [Part("Map(f)", HERE, 1, [StageWork("Map(f)", 0, 9, None, None, 0, 0, 0)])],
-            9,
-            0.09,
-            None,
-            None,
-            2,
-        )
-        assert (
-            "of the time. Which stage limits is not known. To measure"
-            in judge(facts(waiting=0.006, load=load)).text
-        )
-
-    def test_a_fed_input(self):
-        """FeedInput reads in the training thread, and QueueInput would do both at once."""
-        verdict = judge(facts(waiting=0.006, run=0.003, is_fed=True))
-        assert "FeedInput" == verdict.limit
-        assert verdict.text.endswith("up to 1.7x.")
 
     def test_callbacks(self):
         """Callbacks that take a large part of each step are named."""
@@ -110,20 +109,3 @@ class TestJudge:
         assert "between epochs InferenceRunner" == verdict.limit
         assert verdict.text.startswith("callbacks between epochs take 39% of the time, InferenceRunner 41 s")
         assert verdict.text.endswith(f"would give {107.5 / 87:.2f}x.")
-
-    def test_a_speed_that_varies(self):
-        """If the speed varies by more than a factor of two, nothing is said about limits."""
-        verdict = judge(facts(waiting=0.006, quartiles=(0.11, 0.5)))
-        assert "varies" == verdict.limit
-        assert "(2 to 9.09 steps/s)" in verdict.text
-
-    def test_an_input_that_does_not_know(self):
-        """An input that does not know waiting times gives no line in the log."""
-        verdict = judge(facts(waiting=None, input_name="TFDatasetInput"))
-        assert ("unknown", False) == (verdict.limit, verdict.is_worth_a_line)
-        assert "with TFDatasetInput" in verdict.text
-
-    @pytest.mark.parametrize("share", [0.05, 0.09])
-    def test_a_little_waiting(self, share):
-        """A training that waits less than 10 % of the time is limited by its graph."""
-        assert "graph" == judge(facts(waiting=0.01 * share, run=0.009 - 0.01 * share)).limit

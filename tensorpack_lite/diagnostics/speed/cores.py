@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import psutil
 
-from .process_state import read_text
+from ...utils.process_state import read_text
 
 _CONTENTION = 0.25  # share of the waiting for a core in the CPU time
 _MIN_DELAYED = 0.1  # mean number of threads that wait for a core
@@ -34,9 +34,9 @@ class CpuTimes(NamedTuple):
         """Return the times since an earlier moment."""
         return CpuTimes(*(max(0.0, now - then) for now, then in zip(self, earlier)))
 
-    def plus(self, other: CpuTimes) -> CpuTimes:
+    def plus(self, more: CpuTimes) -> CpuTimes:
         """Return the sums."""
-        return CpuTimes(*(one + two for one, two in zip(self, other)))
+        return CpuTimes(*(time + two for time, two in zip(self, more)))
 
     def is_contended(self, seconds: float) -> bool:
         """

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from tensorpack_lite.utils import cores
-from tensorpack_lite.utils.cores import CpuTimes, cpu_times, usable_cores
+from tensorpack_lite.diagnostics.speed import cores
+from tensorpack_lite.diagnostics.speed.cores import CpuTimes, cpu_times, usable_cores
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,22 @@
+"""Names of tensors, operations and collections of tensorpack 0.1 to 0.8, and its other constants."""
+
+from ..compat import tfv1 as tf
+from ..utils.naming import GLOBAL_STEP_INCR_OP_NAME, MOVING_SUMMARY_OPS_KEY
+
+STATICA_HACK = True
+GLOBAL_STEP_OP_NAME = "global_step"
+GLOBAL_STEP_VAR_NAME = "global_step:0"
+GLOBAL_STEP_INCR_VAR_NAME = f"{GLOBAL_STEP_INCR_OP_NAME}:0"
+LOCAL_STEP_OP_NAME = "local_step"
+LOCAL_STEP_VAR_NAME = "local_step:0"
+PREDICT_TOWER = "towerp"
+
+EXTRA_SAVE_VARS_KEY = "EXTRA_SAVE_VARIABLES"
+INPUTS_KEY = "INPUTS"
+INPUT_VARS_KEY = "INPUT_VARIABLES"
+MOVING_SUMMARY_VARS_KEY = "MOVING_SUMMARY_VARIABLES"
+SUMMARY_BACKUP_KEYS = TOWER_FREEZE_KEYS = TRAIN_TOWER_FREEZE_KEYS = [
+    tf.GraphKeys.SUMMARIES,
+    MOVING_SUMMARY_OPS_KEY,
+]
+PREDICT_TOWER_FREEZE_KEYS = [*SUMMARY_BACKUP_KEYS, tf.GraphKeys.UPDATE_OPS]
