@@ -196,7 +196,7 @@ class LoopTrainer(Protocol):
 
 def find_step_ops(trainer: LoopTrainer) -> list[tf.Operation | tf.Tensor]:
     """
-    Return the operations and tensors that a step may run. Exact resume, signals and lint examine them.
+    Return the operations and tensors that a step may run. Exact resume, signals, lint and TerminateOnNaN examine them.
 
     Args:
         trainer: the trainer.

@@ -9,14 +9,17 @@ import pytest
 from conformance.trainer_rows import NO_ROW, ROWS
 
 from tensorpack_lite import train
-from tensorpack_lite.callbacks import ModelSaver
+from tensorpack_lite.callbacks import ModelSaver, PeriodicTrigger, TerminateOnNaN
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow import DataFromList
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.trainer import find_step_ops
 from tensorpack_lite.tfutils.dependency import elements_in
 from tensorpack_lite.tfutils.sessinit import JustCurrentSession, SmartInit
 from tensorpack_lite.tfutils.varmanip import load_checkpoint_vars
-from tensorpack_lite.train import Trainer
+from tensorpack_lite.train import Trainer, begin_exact_resume
+from tensorpack_lite.train.resume import find_checkpoint
+from tensorpack_lite.utils.random_streams import fix_rng_seed
 
 pytestmark = [pytest.mark.law, pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)]
 
@@ -66,25 +69,34 @@ def test_counts(row):
 
 
 def test_what_a_step_runs_is_declared(row):
-    """Everything that `run_step` fetches is among the operations that exact resume, signals and lint examine."""
+    """Everything that `run_step` runs is among the operations that exact resume, signals, lint and TerminateOnNaN examine."""
+    undeclared = undeclared_by(row)
+    assert not undeclared, f"Set self.step_ops in {row.name}: its run_step runs {undeclared} beside train_op."
+
+
+def undeclared_by(row):
+    """Return the names of what a step of a trainer runs, in either session, without declaring it."""
 
     class Fetches(Callback):
         def _before_train(self):
-            self.names, run = set(), self.trainer.hooked_sess.run
+            self.names = set()
+            for session in self.trainer.hooked_sess, self.trainer.sess:
+                session.run = self.recorded(session.run)
 
+        def recorded(self, run):
             def record(fetches, *args, **kwargs):
-                self.names.update(one.name for one in elements_in({"fetches": fetches}))
+                if self.trainer.current_call is None:  # a callback may run what it likes
+                    self.names.update(element.name for element in elements_in({"fetches": fetches}))
                 return run(fetches, *args, **kwargs)
 
-            self.trainer.hooked_sess.run = record
+            return record
 
-        def _after_train(self):
-            self.declared = {one.name for one in find_step_ops(self.trainer)}
+        def _trigger_epoch(self):
+            self.declared = {op.name for op in find_step_ops(self.trainer)}
 
     fetches = Fetches()
-    run(row, fetches)
-    undeclared = fetches.names - fetches.declared
-    assert not undeclared, f"Set self.step_ops in {row.name}: its run_step runs {undeclared} beside train_op."
+    run(row, fetches, max_epoch=1)
+    return fetches.names - fetches.declared
 
 
 @pytest.mark.slow
@@ -98,6 +110,61 @@ def test_resume_is_uninterrupted(row, tmp_path):
     run(row, whole)
     assert whole.values == first.values + second.values
     assert 6 == trainer.global_step
+
+
+@pytest.mark.slow
+def test_resumes_exactly(row, tmp_path):
+    """With exact resume, a training that is saved within an epoch, and continues, gets the datapoints that were due."""
+    if not row.has_tower:
+        return
+
+    def train(max_epoch, directory, init=None):
+        """Train on shuffled data, and save after every third step. Return the weights after each step."""
+        watch = Watch(row)
+        saver = PeriodicTrigger(ModelSaver(checkpoint_dir=str(tmp_path / directory)), every_k_steps=3)
+        with tf.Graph().as_default():
+            fix_rng_seed(3)
+            begin_exact_resume(init)
+            trainer = row.make(DataFromList([[[float(k)] * 4] for k in range(11)], shuffle=True))
+            trainer.train_with_defaults(
+                callbacks=[watch, saver],
+                session_init=init,
+                steps_per_epoch=4,
+                max_epoch=max_epoch,
+                extra_callbacks=[],
+                monitors=[],
+            )
+        return watch.values
+
+    whole, first = train(3, "whole"), train(1, "cut")[:3]
+    assert whole == first + train(3, "cut", find_checkpoint(str(tmp_path / "cut")))
+
+
+@pytest.mark.slow
+def test_nan_updates_nothing(row):
+    """A datapoint with NaN ends training with TerminateOnNaN, and changes no variable."""
+    if not row.has_tower or not row.trains:
+        return
+    watch = Watch(row)
+    with tf.Graph().as_default():
+        trainer = row.make(DataFromList([[[3.0] * 4]] * 4 + [[[float("nan")] * 4]] * 40, shuffle=False))
+        with pytest.raises(FloatingPointError, match="TerminateOnNaN"):
+            trainer.train_with_defaults(
+                callbacks=[watch, TerminateOnNaN(), Last(row)], steps_per_epoch=9, max_epoch=1, extra_callbacks=[],
+                monitors=[],
+            )  # fmt: skip
+    assert 0 < len(watch.values) <= 4
+    assert watch.values[-1] == Last.value or not trainer.updates_together
+
+
+class Last(Watch):
+    """Reads the variable at the end of training."""
+
+    def _trigger_step(self):
+        pass
+
+    def _after_train(self):
+        Last.value = float(self.trainer.sess.run(self.var))
 
 
 @pytest.mark.slow
