@@ -115,6 +115,12 @@ class TestEachKind:
         assert "learning_rate" in [var.op.name for var in tf.global_variables()]
         assert "tower0/lr" in [summary.op.name for summary in tf.get_collection(tf.GraphKeys.SUMMARIES)]
 
+    def test_predictors_and_devices(self, kind):
+        """A tower on the GPU of a training tower reads its variables; other towers read the first one's."""
+        trainer = set_up(kind([4, 6]))
+        own = "tower1" if kind is SyncMultiGPUTrainerReplicated else ""
+        assert ["", own, "", ""] == [trainer.vs_name_for_predictor(gpu) for gpu in (4, 6, 0, -1)]
+
     @pytest.mark.parametrize("size", [4, 10])
     def test_what_is_said_at_the_start(self, kind, run, log_lines, size):
         """Training starts with a log line about the data of a step, of an epoch, and in total."""
