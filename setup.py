@@ -54,9 +54,7 @@ EXTRAS = {
     "plot": ["matplotlib"],
     "tensorboard": ["tensorboard"],  # TensorFlow 2.21 does not install it any more
     "gpu": ["nvidia-ml-py>=12"],  # names, memory and utilization of NVIDIA GPUs
-    "keras": [
-        'tf_keras; python_version >= "3.9"'
-    ],  # Keras 2 for contrib.keras; TensorFlow up to 2.15 has its own
+    "keras": ['tf_keras; python_version >= "3.9"'],  # Keras 2 for contrib.keras; TensorFlow up to 2.15 has its own
     "tf1": [
         'tf_keras; python_version >= "3.9"',
         'tf_slim; python_version >= "3.9"',
@@ -92,11 +90,7 @@ EXTRAS = {
 }
 # Horovod is not an extra: it must be built for the installed TensorFlow. contrib/install_horovod.py builds it.
 EXTRAS["all"] = sorted(
-    {
-        line
-        for name in ("tf", "examples", "gallery", "image", "datasets", "formats", "dev")
-        for line in EXTRAS[name]
-    }
+    {line for name in ("tf", "examples", "gallery", "image", "datasets", "formats", "dev") for line in EXTRAS[name]}
 )
 
 setup(

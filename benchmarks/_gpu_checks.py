@@ -38,9 +38,7 @@ def show_machine(section):
 def output_of(*command):
     """Return what a command prints, or that it cannot be started."""
     try:
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60
-        )
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
     return done.stdout.strip() or f"nothing; exit code {done.returncode}"
@@ -49,11 +47,7 @@ def output_of(*command):
 # tests -------------------------------------------------------------------------------------------------------------------
 def run_tests(section):
     """The tests that are marked `gpu`, with two logical GPUs. Only the files that have some are collected."""
-    files = [
-        str(path)
-        for path in sorted((ROOT / "tests").rglob("test_*.py"))
-        if "mark.gpu" in path.read_text("utf-8")
-    ]
+    files = [str(path) for path in sorted((ROOT / "tests").rglob("test_*.py")) if "mark.gpu" in path.read_text("utf-8")]
     command = [
         sys.executable,
         "-m",
@@ -109,9 +103,7 @@ def compare_devices(section):
             key: float(np.abs(trained.after[key] - value).max() / np.abs(value).max())
             for key, value in reference.after.items()
         }
-        moved = max(
-            float(np.abs(value - reference.before[key]).max()) for key, value in reference.after.items()
-        )
+        moved = max(float(np.abs(value - reference.before[key]).max()) for key, value in reference.after.items())
         worst = max(errors, key=errors.get)
         section.row(
             f"{name} on {trained.devices}, against {reference.devices}",
@@ -139,9 +131,7 @@ def train_small(make_trainer, batch, initial, on_cpu=False):
     def build(image, label):
         x = Conv2D("conv0", image, 16, 3, activation=tf.nn.relu)
         x = MaxPooling("pool0", Conv2D("conv1", x, 16, 3, activation=tf.nn.relu), 2)
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-            labels=label, logits=FullyConnected("fc", x, 10)
-        )
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=label, logits=FullyConnected("fc", x, 10))
         return tf.reduce_mean(losses, name="cost")
 
     class Weights(Callback):
@@ -202,9 +192,7 @@ def resume_exactly(section):
     codes = [train_exactly(whole), train_exactly(stopped, stop=True), train_exactly(stopped)]
     section.row("exit codes: whole, stopped, resumed", codes, codes == [0, 143, 0])
     first, second = (load_checkpoint_vars(str(path / "checkpoint")) for path in (whole, stopped))
-    differing = [
-        name for name in first if np.asarray(first[name]).tobytes() != np.asarray(second.get(name)).tobytes()
-    ]
+    differing = [name for name in first if np.asarray(first[name]).tobytes() != np.asarray(second.get(name)).tobytes()]
     section.row(
         f"bytes of {len(first)} variables after resuming",
         f"differ in {', '.join(differing)}" if differing else "equal",
@@ -364,7 +352,5 @@ def run_out_of_memory(section):
     else:
         text = "no error"
     where = "GPU 0" if section.has_gpu else r"CPU( \d+)?"
-    passed = (
-        bool(re.search(rf"ran out of memory on {where} in 'large.*needs 2 TiB", text)) and "\n" not in text
-    )
+    passed = bool(re.search(rf"ran out of memory on {where} in 'large.*needs 2 TiB", text)) and "\n" not in text
     section.row("a step that needs 2 TiB", text, passed)

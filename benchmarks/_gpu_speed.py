@@ -102,9 +102,7 @@ def compare(section, what, trainings, batch, least=None):
     base, *others = found
     text = f"{base} {1e6 * batch / found[base]['us']:,.0f} images/s ({found[base]['us']:,.0f} us a step)"
     for name in others:
-        text += "; {} / {}: {:.2f} ({:.2f} to {:.2f}) times the time".format(
-            name, base, *found[name]["ratio"]
-        )
+        text += "; {} / {}: {:.2f} ({:.2f} to {:.2f}) times the time".format(name, base, *found[name]["ratio"])
     has_law = least is not None and "raw" in found and section.has_gpu
     passed = found["raw"]["ratio"][2] >= least if has_law else None
     section.row(what, text, passed, figures=found)

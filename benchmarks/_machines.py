@@ -22,9 +22,7 @@ _SECRET = "the secret of the benchmarks"
 @contextmanager
 def two_machines():
     """Yield two machines that a bridge connects."""
-    with tempfile.TemporaryDirectory() as directory, make_machines(
-        ["node1", "node2"], Path(directory)
-    ) as machines:
+    with tempfile.TemporaryDirectory() as directory, make_machines(["node1", "node2"], Path(directory)) as machines:
         yield machines
 
 

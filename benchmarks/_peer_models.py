@@ -47,9 +47,7 @@ def cost_of_logits(logits, label):
     """Return the mean cross entropy, named "cost"."""
     from tensorpack_lite.compat import tfv1 as tf
 
-    return tf.reduce_mean(
-        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=label, logits=logits), name="cost"
-    )
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=label, logits=logits), name="cost")
 
 
 def logits_of(work, x):
@@ -126,9 +124,7 @@ def _lstm(tokens):
     from tensorpack_lite.compat import tfv1 as tf
     from tensorpack_lite.models import LSTM, FullyConnected
 
-    table = tf.get_variable(
-        "embedding", [TOKENS, UNITS], initializer=tf.random_uniform_initializer(-0.05, 0.05)
-    )
+    table = tf.get_variable("embedding", [TOKENS, UNITS], initializer=tf.random_uniform_initializer(-0.05, 0.05))
     outputs = LSTM("lstm", tf.gather(table, tokens), UNITS)[0]
     logits = FullyConnected("fc", tf.reshape(outputs, [-1, UNITS]), TOKENS)
     return tf.reshape(logits, tf.concat([tf.shape(tokens), [TOKENS]], 0))
@@ -256,9 +252,7 @@ def _torch_block(sizes, strides):
             has_shortcut = strides > 1 or first != last
             self.shortcut = nn.Identity()
             if has_shortcut:
-                self.shortcut = nn.Sequential(
-                    nn.Conv2d(first, last, 1, strides, bias=False), nn.BatchNorm2d(last)
-                )
+                self.shortcut = nn.Sequential(nn.Conv2d(first, last, 1, strides, bias=False), nn.BatchNorm2d(last))
 
         def forward(self, x):
             return nn.functional.relu(self.body(x) + self.shortcut(x))

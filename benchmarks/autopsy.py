@@ -44,9 +44,7 @@ class Perceptron(ModelDesc):
         """Return the cost."""
         for index in range(8):
             w = tf.get_variable(f"w{index}", [256, 256], initializer=tf.glorot_uniform_initializer())
-            x = tf.nn.relu(
-                tf.matmul(x, w) + tf.get_variable(f"b{index}", [256], initializer=tf.zeros_initializer())
-            )
+            x = tf.nn.relu(tf.matmul(x, w) + tf.get_variable(f"b{index}", [256], initializer=tf.zeros_initializer()))
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(logits=x, labels=label)
         return tf.reduce_mean(losses, name="cost")
 
@@ -68,9 +66,7 @@ class Convolutional(Perceptron):
             shape = [3, 3, x.shape[3], 32]
             w = tf.get_variable(f"w{index}", shape, initializer=tf.glorot_uniform_initializer())
             x = tf.nn.relu(tf.nn.conv2d(x, w, strides=[1, 1, 1, 1], padding="SAME"))
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-            logits=tf.reduce_mean(x, [1, 2]), labels=label
-        )
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(logits=tf.reduce_mean(x, [1, 2]), labels=label)
         return tf.reduce_mean(losses, name="cost")
 
 
@@ -83,9 +79,7 @@ def make_trainer(model: ModelDesc, autopsy: list[bool]) -> tuple[tf.Graph, Singl
         signature = model.get_input_signature()
         shapes = [spec.shape.as_list() for spec in signature]
         dtypes = [spec.dtype.as_numpy_dtype for spec in signature]
-        data = FakeData(
-            shapes, size=10**9, random=False, dtype=[np.dtype(one).name for one in dtypes], domain=(0, 1)
-        )
+        data = FakeData(shapes, size=10**9, random=False, dtype=[np.dtype(one).name for one in dtypes], domain=(0, 1))
         trainer.setup_graph(signature, FeedInput(data), model.build_graph, model.get_optimizer)
         trainer.setup_callbacks([TerminateOnNaN(autopsy=one) for one in autopsy], [])
         trainer.initialize(NewSessionCreator(), JustCurrentSession())
@@ -118,18 +112,14 @@ def measure(
     base = times["autopsy=False"]
     for case, seconds in times.items():
         change = statistics.median(one / other - 1 for one, other in zip(seconds, base))
-        sys.stdout.write(
-            f"{name:15} {case:14} {1e3 * statistics.median(seconds):9.3f} ms {100 * change:+6.2f} %\n"
-        )
+        sys.stdout.write(f"{name:15} {case:14} {1e3 * statistics.median(seconds):9.3f} ms {100 * change:+6.2f} %\n")
 
 
 def main() -> None:
     """Measure both models."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument(
-        "--cpu", action="store_true", help="CPU time of the process, for a machine that is in use"
-    )
+    parser.add_argument("--cpu", action="store_true", help="CPU time of the process, for a machine that is in use")
     args = parser.parse_args()
     clock = time.process_time if args.cpu else time.perf_counter
     measure("Perceptron", Perceptron, 100, args.rounds, clock)

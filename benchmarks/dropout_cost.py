@@ -45,9 +45,7 @@ def step(build, rate, is_exact, steps):
                 random.make_exact(1)
             with TowerContext("", is_training=True):
                 cost = build(rate)
-            train_op = tf.train.GradientDescentOptimizer(1e-9).minimize(
-                cost, tf.train.get_or_create_global_step()
-            )
+            train_op = tf.train.GradientDescentOptimizer(1e-9).minimize(cost, tf.train.get_or_create_global_step())
             with tf.Session(config=get_default_sess_config()) as sess:
                 sess.run(tf.global_variables_initializer())
                 call = sess.make_callable(train_op)
@@ -70,9 +68,7 @@ def main():
             "stateful": step(build, 0.4, False, steps),
             "exact": step(build, 0.4, True, steps),
         }
-        print_table(
-            f"Dropout, {build.__name__}", "us/step", measure(candidates, args.repetitions), "stateful"
-        )
+        print_table(f"Dropout, {build.__name__}", "us/step", measure(candidates, args.repetitions), "stateful")
 
 
 if __name__ == "__main__":

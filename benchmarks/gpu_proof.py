@@ -131,11 +131,7 @@ class Running:
         self.kill()
         rows = self.read_rows()
         if code != 0:
-            trouble = (
-                f"ended after {self.seconds:.0f} s"
-                if code is None
-                else f"exit code {code}: {self.last_line()}"
-            )
+            trouble = f"ended after {self.seconds:.0f} s" if code is None else f"exit code {code}: {self.last_line()}"
             rows.append({"what": "the section failed", "result": trouble, "passed": False})
         rows.append({"what": "duration", "result": f"{time.monotonic() - self.start:.0f} s", "passed": None})
         with contextlib.suppress(OSError):  # a killed process may still be writing
@@ -202,9 +198,7 @@ def run(names, directory, minutes, small):
     for group in filter(None, [checks, *([name] for name in names if name in SPEED)]):
         left = end - time.monotonic()
         if left < 5:
-            results.update(
-                {name: [{"what": "not run", "result": "no time left", "passed": None}] for name in group}
-            )
+            results.update({name: [{"what": "not run", "result": "no time left", "passed": None}] for name in group})
             continue
         limits = {name: SMALL_LIMIT if small else min(SECTIONS[name][1], left) for name in group}
         sections = [Running(name, limits[name], small) for name in group]
@@ -232,9 +226,7 @@ def rows_of(sections):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", default=".", help="directory of the two files")
     parser.add_argument("--sections", nargs="+", default=list(SECTIONS), choices=list(SECTIONS))
     parser.add_argument("--minutes", type=float, default=6, help="for all sections; no limit with --small")

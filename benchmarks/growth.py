@@ -79,9 +79,7 @@ def build(lib, kind, num_towers):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--towers", type=int, nargs="+", default=[1, 2, 4, 8])
     args = parser.parse_args()
     ensure_graph_mode()

@@ -72,9 +72,7 @@ def signature(shapes):
 
 def build_step(image, label):
     """A model that trains nothing, but adds the size of the batch to a counter."""
-    counter = tf.get_variable(
-        "counter", [], tf.int32, tf.zeros_initializer(), trainable=False, use_resource=True
-    )
+    counter = tf.get_variable("counter", [], tf.int32, tf.zeros_initializer(), trainable=False, use_resource=True)
     return counter.assign_add(tf.shape(image)[0] + tf.shape(label)[0], read_value=False)
 
 
@@ -138,9 +136,7 @@ def in_own_loop(shapes, steps, make_enqueue, make_step, stage=None):
             with tf.train.MonitoredSession(ReuseSessionCreator(sess), hooks) as monitored:
                 enqueue = make_enqueue(sess, enqueue_op, placeholders)
                 step = make_step(sess, monitored, train_op)
-                thread = threading.Thread(
-                    target=enqueue_until_cancelled, args=(enqueue, make_datapoint(shapes))
-                )
+                thread = threading.Thread(target=enqueue_until_cancelled, args=(enqueue, make_datapoint(shapes)))
                 thread.start()
                 for _ in range(steps // 4):
                     step()
@@ -228,9 +224,7 @@ def theirs(tensorpack, shapes, steps, stage=lambda source: source):
 
     def run_once():
         with tf.Graph().as_default():
-            queue = tensorpack.QueueInput(
-                tensorpack.DataFromGenerator(lambda: repeat(make_datapoint(shapes)))
-            )
+            queue = tensorpack.QueueInput(tensorpack.DataFromGenerator(lambda: repeat(make_datapoint(shapes))))
             source = stage(queue)
             trainer = tensorpack.SimpleTrainer()
             for callback in source.setup(signature(shapes)):
@@ -273,9 +267,7 @@ def candidates(shapes, steps):
     tensorpack = import_tensorpack()
     if tensorpack is not None:
         found["tensorpack QueueInput"] = theirs(tensorpack, shapes, steps)
-        found["tensorpack StagingInput(QueueInput)"] = theirs(
-            tensorpack, shapes, steps, tensorpack.StagingInput
-        )
+        found["tensorpack StagingInput(QueueInput)"] = theirs(tensorpack, shapes, steps, tensorpack.StagingInput)
     return found
 
 

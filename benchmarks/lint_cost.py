@@ -44,9 +44,7 @@ def measure(num_towers: int) -> tuple:
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--towers", type=int, nargs="+", default=[1, 4, 8])
     args = parser.parse_args()
     ensure_graph_mode()

@@ -143,9 +143,7 @@ def raw_graph(case, x, label):
     if case.input == "synthetic":
         tensors = [tf.constant(x[: case.batch]), tf.constant(label[: case.batch])]
     else:
-        tensors = fed = [
-            tf.placeholder(tf.as_dtype(each.dtype), [None, *each.shape[1:]]) for each in (x, label)
-        ]
+        tensors = fed = [tf.placeholder(tf.as_dtype(each.dtype), [None, *each.shape[1:]]) for each in (x, label)]
     build, optimizer = case.raw_functions()
     with TrainTowerContext(""):
         cost = build(*tensors)
@@ -347,20 +345,14 @@ def run_blocks(trainings, blocks):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--works", nargs="+", choices=models.WORKS, default=list(models.WORKS[:3]))
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 16, 64, 256])
     parser.add_argument("--input", nargs="+", choices=["synthetic", "data"], default=["synthetic", "data"])
-    parser.add_argument(
-        "--precision", default="float32", choices=["float32", "mixed_float16", "mixed_bfloat16"]
-    )
+    parser.add_argument("--precision", default="float32", choices=["float32", "mixed_float16", "mixed_bfloat16"])
     parser.add_argument("--tf32", action="store_true", help="allow TF32 on a GPU")
     parser.add_argument("--xla", action="store_true", help="compile ours, raw and Keras")
-    parser.add_argument(
-        "--threads", type=int, default=1, help="threads of an operation of ours and raw; 0: all"
-    )
+    parser.add_argument("--threads", type=int, default=1, help="threads of an operation of ours and raw; 0: all")
     parser.add_argument("--pixels", type=int, default=224, help="height and width of resnet50's images")
     parser.add_argument("--peers", nargs="+", default=available_peers(), choices=list(PEERS))
     parser.add_argument("--rounds", type=int, default=3, help="how often the processes are started")

@@ -145,14 +145,10 @@ def row(work: str, precision: str, steps: int, batch: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--works", nargs="+", choices=models.WORKS[:3], default=models.WORKS[:3])
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS)
-    parser.add_argument(
-        "--steps", type=int, default=0, help="0: 100 for mnist, 200 for resnet20, 300 for lstm"
-    )
+    parser.add_argument("--steps", type=int, default=0, help="0: 100 for mnist, 200 for resnet20, 300 for lstm")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--slow", action="store_true", help="also mixed_float16 on a CPU")
     args = parser.parse_args()

@@ -82,9 +82,7 @@ def build(case: str, x, precision: str) -> list:
             kwargs = {**kwargs, "tensor": x}
         y = getattr(models, layer)(*([] if layer in _WITHOUT_NAME else ["x"]), x, *args, **kwargs)
         y = y[0] if layer in ("LSTM", "GRU") else y
-        of_y = (
-            0.03 * (1 + tf.cast(x < 0, tf.float32)) if layer in _NORMALIZATION else tf.fill(tf.shape(y), 0.03)
-        )
+        of_y = 0.03 * (1 + tf.cast(x < 0, tf.float32)) if layer in _NORMALIZATION else tf.fill(tf.shape(y), 0.03)
     variables = tf.trainable_variables()
     return [y, *tf.gradients(y, [x, *variables], grad_ys=tf.cast(of_y, y.dtype))]
 
@@ -97,9 +95,7 @@ def find_errors(case: str, precision: str) -> dict:
     for current in ("float32", precision):
         with tf.Graph().as_default(), tf.Session() as sess:
             rounded = tf.cast(tf.constant(make_input(layer, shape), tf.float32), dtype)
-            x = tf.placeholder_with_default(
-                rounded if current == precision else tf.cast(rounded, tf.float32), shape
-            )
+            x = tf.placeholder_with_default(rounded if current == precision else tf.cast(rounded, tf.float32), shape)
             tensors = build(case, x, current)
             sess.run(tf.global_variables_initializer())
             variables = tf.trainable_variables()
@@ -110,10 +106,7 @@ def find_errors(case: str, precision: str) -> dict:
                     value = tf.fill(var.shape, 0.03 if "kernel" in var.op.name else 0.3)
                     sess.run(var.assign(tf.cast(tf.cast(value, dtype), tf.float32)))
             results.append(
-                [
-                    np.asarray(value, np.float64)
-                    for value in sess.run([tf.cast(t, tf.float32) for t in tensors])
-                ]
+                [np.asarray(value, np.float64) for value in sess.run([tf.cast(t, tf.float32) for t in tensors])]
             )
     errors = {}
     for name, expected, actual in zip(names, *results):
@@ -131,9 +124,7 @@ def main() -> None:
         if len(sys.argv) > 1 and CASES[case][0] not in sys.argv[1:]:
             continue
         worst = [max((value, name) for name, value in find_errors(case, one).items()) for one in PRECISIONS]
-        print(
-            f"| {case} | " + " | ".join(f"{value:.1f} ({name})" for value, name in worst) + " |", flush=True
-        )
+        print(f"| {case} | " + " | ".join(f"{value:.1f} ({name})" for value, name in worst) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -93,9 +93,7 @@ def ring(datapoint, copy_out):
     def start():
         memory = mmap.mmap(-1, slot * NUM_SLOTS)
         free, full = multiprocessing.Semaphore(NUM_SLOTS), multiprocessing.Semaphore(0)
-        process = multiprocessing.get_context("fork").Process(
-            target=produce, args=(memory, free, full), daemon=True
-        )
+        process = multiprocessing.get_context("fork").Process(target=produce, args=(memory, free, full), daemon=True)
         process.start()
 
         def consume():
@@ -151,9 +149,7 @@ def tf_data(datapoint):
     def start():
         types = tuple(tf.as_dtype(np.asarray(c).dtype) for c in datapoint)
         with tf.Graph().as_default():
-            dataset = tf.data.Dataset.from_generator(
-                lambda: itertools.repeat(tuple(datapoint)), types
-            ).prefetch(8)
+            dataset = tf.data.Dataset.from_generator(lambda: itertools.repeat(tuple(datapoint)), types).prefetch(8)
             values = tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()
             session = tf.compat.v1.Session()
             call = session.make_callable(values)
@@ -254,13 +250,9 @@ def main() -> None:
     for workers in args.workers:
         for kind, datapoint in KINDS.items():
             figures = measure(candidates(datapoint, workers, args.seconds), args.repetitions)
-            print_table(
-                f"{kind} datapoints, {workers} worker(s)", "per second", figures, "ring, copied out once"
-            )
+            print_table(f"{kind} datapoints, {workers} worker(s)", "per second", figures, "ring, copied out once")
         figures = measure(batches_per_second(workers, args.seconds), args.repetitions)
-        print_table(
-            f"batches of 64 images, {workers} worker(s)", "per second", figures, "ring, copied out once"
-        )
+        print_table(f"batches of 64 images, {workers} worker(s)", "per second", figures, "ring, copied out once")
         figures = measure(cores_worth(workers, args.seconds), args.repetitions)
         print_table(f"2 ms a datapoint, {workers} worker(s)", "per second", figures, "one core: MapData here")
 

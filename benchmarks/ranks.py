@@ -73,9 +73,7 @@ def main() -> None:
 
     def add(name, unit, limit, values):
         middle = statistics.median(values)
-        rows.append(
-            f"| {name} | {limit:g} {unit} | {middle:.3g} {unit} | {min(values):.3g} to {max(values):.3g} |"
-        )
+        rows.append(f"| {name} | {limit:g} {unit} | {middle:.3g} {unit} | {min(values):.3g} to {max(values):.3g} |")
 
     for nodes in (2, 1000):
         environ = step_of_slurm(nodes)
@@ -86,9 +84,7 @@ def main() -> None:
         costs = [measure_channel(size, HUB_SECONDS) for _ in range(repetitions)]
         share = [cost["beat, us"] * size / interval_seconds(size) / 1e6 * 100 for cost in costs]
         add(f"hub of {size:,} ranks, of a core", "%", limit, share)
-        add(
-            f"hub of {size:,} ranks, memory of its process", "MB", 128, [cost["memory, MB"] for cost in costs]
-        )
+        add(f"hub of {size:,} ranks, memory of its process", "MB", 128, [cost["memory, MB"] for cost in costs])
     for size, limit in ((2, 0.5), (many, 5.0)):
         add(f"meeting of {size:,} ranks", "s", limit, [seconds_to_meet(size) for _ in range(repetitions)])
     options.batch = options.steps = 8

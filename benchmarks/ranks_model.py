@@ -223,12 +223,8 @@ def main() -> None:
     parser.add_argument("--state", type=float, default=27, help="kB of a rank's state in a checkpoint")
     parser.add_argument("--gather", type=float, default=11, help="milliseconds a MB, from --measure-channel")
     parser.add_argument("--scatter", type=float, default=12, help="milliseconds a MB, from --measure-channel")
-    parser.add_argument(
-        "--measure-channel", type=int, nargs="*", metavar="RANKS", help="default: 8 64 256 1000"
-    )
-    parser.add_argument(
-        "--machines", action="store_true", help="measure between two network namespaces; needs root"
-    )
+    parser.add_argument("--measure-channel", type=int, nargs="*", metavar="RANKS", help="default: 8 64 256 1000")
+    parser.add_argument("--machines", action="store_true", help="measure between two network namespaces; needs root")
     options = parser.parse_args()
     if options.measure_channel is not None:
         with two_machines() if options.machines else nullcontext(()) as machines:

@@ -39,9 +39,7 @@ def write_training(directory: str) -> None:
         for number in range(1, IMAGES_PER_TAG + 1):
             for tag in range(TAGS):
                 image = random.randint(0, 255, [1, 128, 128, 3]).astype(np.uint8)
-                writer.add_summary(
-                    create_image_summary(f"image{tag}", image), number * POINTS // IMAGES_PER_TAG
-                )
+                writer.add_summary(create_image_summary(f"image{tag}", image), number * POINTS // IMAGES_PER_TAG)
         for step in range(1, POINTS + 1):
             scalars = [tf.Summary.Value(tag=f"scalar{n}", simple_value=0.5) for n in range(SCALARS)]
             writer.add_summary(tf.Summary(value=scalars), step)

@@ -128,9 +128,7 @@ def train_with_library(options, results):
     ensure_graph_mode()
     trainer, model = make_trainer(options.worker), Model()
     shapes = [[options.batch, SIZE, SIZE, 3], [options.batch]]
-    trainer.setup_graph(
-        model.get_input_signature(), DummyConstantInput(shapes), model.build_graph, model.get_optimizer
-    )
+    trainer.setup_graph(model.get_input_signature(), DummyConstantInput(shapes), model.build_graph, model.get_optimizer)
     trainer.train_with_defaults(
         callbacks=[Clock()],
         monitors=[],

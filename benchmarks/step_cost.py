@@ -82,9 +82,7 @@ def trained(make_trainer, clock_class, steps, **arguments):
     def run_once():
         with tf.Graph().as_default():
             clock = clock_class()
-            make_trainer().train_with_defaults(
-                callbacks=[clock], steps_per_epoch=steps, max_epoch=2, **arguments
-            )
+            make_trainer().train_with_defaults(callbacks=[clock], steps_per_epoch=steps, max_epoch=2, **arguments)
             return clock.seconds / steps * 1e6
 
     return run_once

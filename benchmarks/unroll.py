@@ -60,18 +60,14 @@ def main() -> None:
 
     ensure_graph_mode()
     logger.setLevel("WARNING")
-    print(
-        "| sequences, units, steps, layers | unrolled, ms | loop / unrolled | the first step starts later by |"
-    )
+    print("| sequences, units, steps, layers | unrolled, ms | loop / unrolled | the first step starts later by |")
     print("| --- | --- | --- | --- |", flush=True)
     for case in CASES:
         (loop, loop_start), (unrolled, unrolled_start) = make(False, *case), make(True, *case)
         count = max(2, int(0.15 / time_of(loop, 5)))
         rows = []
         for number in range(BLOCKS):
-            pair = {
-                run: time_of(run, count) for run in ((loop, unrolled) if number % 2 else (unrolled, loop))
-            }
+            pair = {run: time_of(run, count) for run in ((loop, unrolled) if number % 2 else (unrolled, loop))}
             rows.append((pair[unrolled], pair[loop] / pair[unrolled]))
         ratios = sorted(ratio for _, ratio in rows)
         quarter = BLOCKS // 4

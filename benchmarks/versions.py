@@ -190,15 +190,11 @@ def compare(case, args):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old")
     parser.add_argument("new")
     parser.add_argument("--exact", action="store_true", help="measure the cost of exact resume")
-    parser.add_argument(
-        "--pin", action="store_true", help="the main thread and the others run on one core each"
-    )
+    parser.add_argument("--pin", action="store_true", help="the main thread and the others run on one core each")
     parser.add_argument("--only", default="", help="measure only cases with this in their name")
     parser.add_argument("--pairs", type=int, default=16, help="pairs of processes of a case")
     parser.add_argument("--blocks", type=int, default=30, help="blocks of steps of a process")

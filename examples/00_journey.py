@@ -43,9 +43,7 @@ class Model(ModelDesc):
             say("graph_builder", f"the cost has a gradient for {var.op.name}, shape {grad.shape.as_list()}")
             return grad
 
-        return optimizer.apply_grad_processors(
-            tf.train.GradientDescentOptimizer(0.5), [gradproc.MapGradient(report)]
-        )
+        return optimizer.apply_grad_processors(tf.train.GradientDescentOptimizer(0.5), [gradproc.MapGradient(report)])
 
 
 class PrintMoments(Callback):

@@ -23,9 +23,7 @@ def describe(path: Path) -> str:
 
 def main(argv=None) -> None:
     formatter = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
-        "python -m tensorpack_lite.examples", None, __doc__, formatter_class=formatter
-    )
+    parser = argparse.ArgumentParser("python -m tensorpack_lite.examples", None, __doc__, formatter_class=formatter)
     parser.add_argument("directory", nargs="?", type=Path, help="must not exist; default: list the examples")
     directory = parser.parse_args(argv).directory
     if directory is None:

@@ -87,9 +87,7 @@ def find_peak(metadata) -> int:
     """Return how many bytes a run has allocated at most at the same time."""
     nodes = [node for device in metadata.step_stats.dev_stats for node in device.node_stats]
     records = [one for node in nodes for memory in node.memory for one in memory.allocation_records]
-    return int(
-        np.cumsum([one.alloc_bytes for one in sorted(records, key=lambda one: one.alloc_micros)]).max()
-    )
+    return int(np.cumsum([one.alloc_bytes for one in sorted(records, key=lambda one: one.alloc_micros)]).max())
 
 
 def main(argv=None) -> None:

@@ -124,15 +124,11 @@ def search(args) -> None:
     print(f"{states.count('COMPLETE')} trials are complete, {states.count('PRUNED')} pruned.")
     print(f"The best is trial {best.number}, with an error of {best.value:.4f}: {best.params}")
     print(f"Compare them: tensorpack-lite report {args.log_dir}/* -o report.html")
-    print(
-        f"See the differences: tensorpack-lite diff {args.log_dir}/trial000 {args.log_dir}/trial{best.number:03}"
-    )
+    print(f"See the differences: tensorpack-lite diff {args.log_dir}/trial000 {args.log_dir}/trial{best.number:03}")
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=12, help="the number of training runs in this process")
     parser.add_argument("--storage", help="URL of Optuna's database, shared by all processes of a search")
     parser.add_argument("--steps-per-epoch", type=int)

@@ -43,9 +43,7 @@ class TimeBudget(Extension):
         try:
             yield
         finally:
-            print(
-                f"After step {trainer.global_step}, {self.spent:.3f} of {self.seconds:g} seconds are spent."
-            )
+            print(f"After step {trainer.global_step}, {self.spent:.3f} of {self.seconds:g} seconds are spent.")
 
     def before_epochs(self, trainer) -> None:
         """Report where training begins; here the counters are those of a resumed training."""
@@ -83,9 +81,7 @@ class Line(Trainer):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--steps-per-epoch", type=int, default=100)
     parser.add_argument("--max-epoch", type=int, default=3, help="the number of epochs of each training run")

@@ -97,9 +97,7 @@ def _main(argv: Sequence[str] | None) -> int:
 
 def _parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("-n", type=int, required=True, metavar="K", dest="size", help="number of ranks")
-    parser.add_argument(
-        "--log-dir", metavar="D", help="also write the output of each rank to D/rank-<number>.log"
-    )
+    parser.add_argument("--log-dir", metavar="D", help="also write the output of each rank to D/rank-<number>.log")
     parser.add_argument(
         "--isolate",
         action="store_true",
@@ -153,9 +151,7 @@ class _Launch:
                 if has_succeeded or self._signal or number > num_restarts:
                     break
                 if self._failures[-1] in self._failures[:-1]:
-                    self._show(
-                        "the same error has occurred twice at the same step, so the ranks are not started again"
-                    )
+                    self._show("the same error has occurred twice at the same step, so the ranks are not started again")
                     return code
                 self._show(f"restart {number} of {num_restarts}, from the last checkpoint")
             return 128 + self._signal if self._signal and code != _PREEMPTED else code
@@ -344,9 +340,7 @@ class _Process:
         unfinished = b""
         while True:
             data = os.read(stream.fileno(), 1 << 16)
-            *lines, unfinished = (
-                (unfinished + data).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-            )
+            *lines, unfinished = (unfinished + data).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
             for line in lines + ([unfinished] if not data and unfinished else []):
                 self._put(line.decode("utf-8", errors="replace"), to)
             if not data:

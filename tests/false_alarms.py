@@ -31,11 +31,7 @@ TESTS = Path(__file__).resolve().parent
 
 def find_alarms(directory):
     """Return (number of logs, [(path, line)]) of the files below a directory."""
-    paths = [
-        path
-        for path in Path(directory).rglob("*")
-        if path.suffix in (".log", ".txt", ".out") and path.is_file()
-    ]
+    paths = [path for path in Path(directory).rglob("*") if path.suffix in (".log", ".txt", ".out") and path.is_file()]
     alarms = []
     for path in paths:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -44,12 +40,8 @@ def find_alarms(directory):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--load", type=int, default=3 * (os.cpu_count() or 1), help="number of busy processes"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--load", type=int, default=3 * (os.cpu_count() or 1), help="number of busy processes")
     parser.add_argument("--minutes", type=float, default=15.0, help="when to stop")
     args, rest = parser.parse_known_args()
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(args.load)]

@@ -52,9 +52,7 @@ class TestRunning:
 
     def test_variables_of_horovod(self, script):
         """The variables of Horovod have the rank's place, the rendezvous server, and an interface that the user may set."""
-        names = (
-            "RANK SIZE LOCAL_RANK LOCAL_SIZE CROSS_RANK CROSS_SIZE CONTROLLER GLOO_IFACE GLOO_RENDEZVOUS_PORT"
-        )
+        names = "RANK SIZE LOCAL_RANK LOCAL_SIZE CROSS_RANK CROSS_SIZE CONTROLLER GLOO_IFACE GLOO_RENDEZVOUS_PORT"
         body = f"print([os.environ['HOROVOD_' + name] for name in '{names}'.split()])"
         process = start("-m", "tensorpack_lite.launch", "-n", 2, script(body), HOROVOD_GLOO_IFACE="mine0")
         first, second = [ast.literal_eval(line[4:]) for line in sorted(wait(process).out.splitlines())]
@@ -134,9 +132,7 @@ class TestSignals:
         """Ctrl-C and SIGTERM are forwarded to each rank, which can clean up."""
         body = (
             "def note(number, frame):\n    print('saw', number); sys.exit(0)\n"
-            "signal.signal(signal.SIGINT, note); signal.signal(signal.SIGTERM, note)\n"
-            + READY
-            + "time.sleep(60)"
+            "signal.signal(signal.SIGINT, note); signal.signal(signal.SIGTERM, note)\n" + READY + "time.sleep(60)"
         )
         process = start("-m", "tensorpack_lite.launch", "-n", 2, script(body))
         wait_for(tmp_path, 2)
@@ -239,8 +235,7 @@ class TestRestarts:
     def test_a_killed_rank_without_a_new_checkpoint(self, script, tmp_path):
         """For a rank that is killed, the step is that of the newest checkpoint."""
         body = (
-            self.COUNT
-            + "if starts < 3: print(f'[1122 @saver.py:113] Model saved to /x/model-{starts}.', flush=True)\n"
+            self.COUNT + "if starts < 3: print(f'[1122 @saver.py:113] Model saved to /x/model-{starts}.', flush=True)\n"
             "os.kill(os.getpid(), 9)"
         )
         assert 137 == launch(1, script(body), options=["--restarts", "9"]).code

@@ -110,9 +110,7 @@ def test_a_script_with_only_its_imports_changed_trains_and_resumes(tmp_path):
     """A script trains two epochs; started again with `max_epoch=3`, it trains one more."""
     text = OLD_SCRIPT.replace("from tensorpack", "from tensorpack_lite").replace("EPOCHS", "int(sys.argv[1])")
     (tmp_path / "script.py").write_text("import sys\n" + text, encoding="utf-8")
-    environment = dict(
-        os.environ, PYTHONPATH=str(Path(tensorpack_lite.__file__).parents[1]), TF_CPP_MIN_LOG_LEVEL="3"
-    )
+    environment = dict(os.environ, PYTHONPATH=str(Path(tensorpack_lite.__file__).parents[1]), TF_CPP_MIN_LOG_LEVEL="3")
 
     def run(epochs):
         done = subprocess.run(
@@ -144,9 +142,7 @@ class TestTrainers:
     def test_each_is_a_current_trainer(self):
         """Each old trainer is a subclass of the current trainer of the same name."""
         adaptors = {
-            name
-            for name in trainv1.__all__
-            if name.endswith("Trainer") or "TrainerP" in name or "TrainerR" in name
+            name for name in trainv1.__all__ if name.endswith("Trainer") or "TrainerP" in name or "TrainerR" in name
         }
         for name in adaptors - {"SyncMultiGPUTrainer"}:
             assert issubclass(getattr(trainv1, name), getattr(train, name)), name

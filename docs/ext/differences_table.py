@@ -40,11 +40,7 @@ def defects(ledger: Path = LEDGER) -> str:
     """Return one table of the corrected defects, each with its first test. Rows without a test are omitted."""
     with ledger.open(encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file, delimiter="\t"))[1:]
-    lines = [
-        f"| {_escape(defect)} | `{test.split()[0]}` |"
-        for _, defect, test in rows
-        if test.startswith("tests/")
-    ]
+    lines = [f"| {_escape(defect)} | `{test.split()[0]}` |" for _, defect, test in rows if test.startswith("tests/")]
     return "\n".join(["| what tensorpack 0.11 does | test |", "| --- | --- |", *lines])
 
 

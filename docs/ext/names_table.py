@@ -76,12 +76,8 @@ def _modules(rows: list) -> str:
     """The names by the module they are imported from."""
     lines = ["**By module**", "", "| import from | same | later |", "| --- | --- | --- |"]
     for module, members in _grouped(rows, lambda row: row["upstream module"]).items():
-        place = (
-            "tensorpack_lite" if module == TOP_LEVEL else module.replace("tensorpack", "tensorpack_lite", 1)
-        )
-        same, later = (
-            ", ".join(row["name"] for row in members if _state(row) == state) for state in STATES[:2]
-        )
+        place = "tensorpack_lite" if module == TOP_LEVEL else module.replace("tensorpack", "tensorpack_lite", 1)
+        same, later = (", ".join(row["name"] for row in members if _state(row) == state) for state in STATES[:2])
         lines.append(f"| `{place}` | {same} | {later} |")
     return "\n".join(lines)
 

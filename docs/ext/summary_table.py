@@ -42,10 +42,7 @@ def listed_names(package: str = "*") -> list:
 
 def _definitions(package: str) -> list:
     """Return (module, name, summary) of each name that the package's page of the reference lists."""
-    return [
-        (module, name, _summary(getattr(import_module(module), name)))
-        for module, name in listed_names(package)
-    ]
+    return [(module, name, _summary(getattr(import_module(module), name))) for module, name in listed_names(package)]
 
 
 def _summary(thing: object) -> str:

@@ -98,9 +98,7 @@ def read_annotations(path: Path) -> dict:
         problem = find_problem(row, images, categories)
         if problem:
             file = images.get(row["image_id"], {}).get("file_name", "unknown")
-            raise ValueError(
-                f"read_annotations: {path}: annotation {row['id']} of image '{file}': {problem}."
-            )
+            raise ValueError(f"read_annotations: {path}: annotation {row['id']} of image '{file}': {problem}.")
     return content
 
 
@@ -111,9 +109,7 @@ def find_problem(row: dict, images: dict, categories: set) -> str:
     if row["category_id"] not in categories:
         return f"its category_id {row['category_id']!r} is not among the categories {sorted(categories)}"
     box, image = row["bbox"], images[row["image_id"]]
-    is_number = (
-        [isinstance(x, (int, float)) and math.isfinite(x) for x in box] if isinstance(box, list) else []
-    )
+    is_number = [isinstance(x, (int, float)) and math.isfinite(x) for x in box] if isinstance(box, list) else []
     if is_number != [True] * 4:
         return f"its bbox is {box!r} (expected [x, y, width, height] in pixels)"
     x, y, width, height = box

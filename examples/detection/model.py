@@ -74,8 +74,5 @@ class Model(ModelDesc):
         progress = tf.minimum(step / self.total_steps, 1.0)
         rate = self.rate * warmup * 0.5 * (1 + tf.cos(math.pi * progress))
         tf.summary.scalar("learning_rate", rate)
-        if self.config.optimizer == "adam":
-            opt = tf.train.AdamOptimizer(rate)
-        else:
-            opt = tf.train.MomentumOptimizer(rate, 0.9)
+        opt = tf.train.AdamOptimizer(rate) if self.config.optimizer == "adam" else tf.train.MomentumOptimizer(rate, 0.9)
         return optimizer.apply_grad_processors(opt, [gradproc.GlobalNormClip(10)])

@@ -55,9 +55,7 @@ def make_trainer(args: argparse.Namespace):
     if trainer.is_chief:
         logger.set_logger_dir(args.log_dir, action="b")
     tf.disable_eager_execution()  # so that the next line seeds the graph
-    tf.set_random_seed(
-        args.seed + trainer.rank
-    )  # dropout differs between ranks; initial variables come from the chief
+    tf.set_random_seed(args.seed + trainer.rank)  # dropout differs between ranks; initial variables come from the chief
     fix_rng_seed(args.seed)  # all ranks shuffle in the same order
     return trainer
 

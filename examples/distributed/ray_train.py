@@ -36,9 +36,7 @@ def train_rank(config: dict) -> None:
 
 
 def main(argv=None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=2, help="number of ranks")
     parser.add_argument("--address", help="of a running cluster; default: a new one on this machine")
     parser.add_argument("arguments", nargs="*", help="arguments of digits.py, after --")

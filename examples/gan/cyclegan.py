@@ -97,9 +97,7 @@ def get_data(data: str) -> tuple:
         pairs, test = read_pairs(data, "train"), read_pairs(data, "test")
         a, b = [x for x, _ in pairs[::2]], [y for _, y in pairs[1::2]]  # so that no pair is left
     else:
-        (a, b), *test = (
-            [read_images(data, split + kind, "*") for kind in "AB"] for split in ("train", "test")
-        )
+        (a, b), *test = ([read_images(data, split + kind, "*") for kind in "AB"] for split in ("train", "test"))
         test = list(zip(*test[0]))
     return JoinData([DataFromList([[x] for x in images]) for images in (a, b)]), test
 

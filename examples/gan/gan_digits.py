@@ -78,9 +78,7 @@ class SampleSheet(Callback):
             file.write(encode_png(sheet))
 
 
-def get_args(
-    doc: str | None, name: str, max_epoch: int, argv=None, has_towers: bool = True
-) -> argparse.Namespace:
+def get_args(doc: str | None, name: str, max_epoch: int, argv=None, has_towers: bool = True) -> argparse.Namespace:
     """Parse the options that all GANs share. Set the log directory and the seeds."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", choices=["digits", "mnist"], default="digits")

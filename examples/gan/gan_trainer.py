@@ -25,9 +25,7 @@ class GANModelDesc(ModelDescBase):
 
     def optimizers(self):
         """Return the optimizers of the discriminator and the generator."""
-        raise NotImplementedError(
-            f"{type(self).__name__}: does not define optimizers(), which returns two optimizers."
-        )
+        raise NotImplementedError(f"{type(self).__name__}: does not define optimizers(), which returns two optimizers.")
 
     def get_gan_var_list(self) -> tuple:
         """Return the trainable variables of the discriminator, and those of the generator."""
@@ -35,9 +33,7 @@ class GANModelDesc(ModelDescBase):
         lists = [tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES, scope + "/") for scope in scopes]
         for scope, variables in zip(scopes, lists):
             if not variables:
-                raise ValueError(
-                    f"{type(self).__name__}: there is no trainable variable in the scope '{scope}'."
-                )
+                raise ValueError(f"{type(self).__name__}: there is no trainable variable in the scope '{scope}'.")
         known = {v.name for variables in lists for v in variables}
         others = [v.name for v in tf.trainable_variables() if v.name not in known]
         if others:
@@ -103,9 +99,7 @@ class SeparateGANTrainer(GANTrainer):
 
     def __init__(self, input: InputSource, model: GANModelDesc, d_period: int = 1, g_period: int = 1) -> None:
         if min(d_period, g_period) != 1:
-            raise ValueError(
-                f"SeparateGANTrainer: d_period or g_period must be 1 (got {d_period} and {g_period})."
-            )
+            raise ValueError(f"SeparateGANTrainer: d_period or g_period must be 1 (got {d_period} and {g_period}).")
         super().__init__(input, model)
         self.d_period, self.g_period = d_period, g_period
         self.num_steps = 0

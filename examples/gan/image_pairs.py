@@ -54,12 +54,8 @@ def read_digits(which: str) -> list:
     rng, pairs = np.random.RandomState(which == "test"), []
     for digit in dataset.Digits(which, size=SIZE).images:
         texture, (y, x) = textures[rng.randint(3)], rng.randint(512 - 2 * SIZE, size=2)
-        piece = cv2.resize(
-            texture[y : y + 2 * SIZE, x : x + 2 * SIZE], (SIZE, SIZE), interpolation=cv2.INTER_AREA
-        )
-        pairs.append(
-            [np.tile(np.uint8(image), 3) for image in (255 * digit, piece[:, :, None] * (1 - digit))]
-        )
+        piece = cv2.resize(texture[y : y + 2 * SIZE, x : x + 2 * SIZE], (SIZE, SIZE), interpolation=cv2.INTER_AREA)
+        pairs.append([np.tile(np.uint8(image), 3) for image in (255 * digit, piece[:, :, None] * (1 - digit))])
     return pairs
 
 
@@ -76,9 +72,7 @@ def read_pairs(data: str, which: str) -> list:
     return [[x[:, SIZE:], x[:, :SIZE]] for x in read_images(data, which, "*")]
 
 
-def get_args(
-    doc: str | None, name: str, data: str, max_epoch: int, argv=None, flags=()
-) -> argparse.Namespace:
+def get_args(doc: str | None, name: str, data: str, max_epoch: int, argv=None, flags=()) -> argparse.Namespace:
     """Parse the options of this example and of cyclegan.py. Set the log directory and the seeds."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default=data, help="scenes, digits, or the directory of a data set")
@@ -97,9 +91,7 @@ def get_args(
     return args
 
 
-def train_on_pairs(
-    args: argparse.Namespace, model: GANModelDesc, data: DataFlow, test: list, measures: list
-) -> None:
+def train_on_pairs(args: argparse.Namespace, model: GANModelDesc, data: DataFlow, test: list, measures: list) -> None:
     """Train a model of two kinds of images. After each epoch, write a sheet, and average the measures over the test images."""
     trainer = GANTrainer(QueueInput(BatchData(RepeatedData(data, -1), BATCH)), model)
     names = [spec.name for spec in model.get_input_signature()]

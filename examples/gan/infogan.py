@@ -51,9 +51,7 @@ def discriminator(image):
 def code_loss(code, logits, style, predicted_style):
     """Return the error of the recovered codes, a bound of their negative mutual information with the image."""
     error = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=code, logits=logits)
-    error = tf.add(
-        tf.reduce_mean(error), 0.5 * tf.reduce_mean(tf.square(style - predicted_style)), name="code_loss"
-    )
+    error = tf.add(tf.reduce_mean(error), 0.5 * tf.reduce_mean(tf.square(style - predicted_style)), name="code_loss")
     accuracy = tf.reduce_mean(tf.cast(tf.nn.in_top_k(logits, code, 1), tf.float32), name="code_accuracy")
     add_moving_summary(error, accuracy)
     return error

@@ -75,9 +75,7 @@ def inception(x, one, reduce3, three, reduce_double, double, pooling, projection
 def inception_bn(x, classes: int):
     with argscope(Conv2D, use_bias=False, activation=BNReLU):
         x = MaxPooling("pool1", Conv2D("conv1", x, 64, 7, strides=2), 3, strides=2, padding="same")
-        x = MaxPooling(
-            "pool2", Conv2D("conv2", Conv2D("conv2_reduce", x, 64, 1), 192, 3), 3, 2, padding="same"
-        )
+        x = MaxPooling("pool2", Conv2D("conv2", Conv2D("conv2_reduce", x, 64, 1), 192, 3), 3, 2, padding="same")
         for name, outputs in INCEPTION.items():
             with tf.variable_scope(f"inception_{name}"):
                 x = inception(x, *outputs)

@@ -57,9 +57,7 @@ def get_data(args: argparse.Namespace, which: str) -> DataFlow:
     if args.fake or args.data != "digits":
         return get_imagenet(args, which)
     digits = dataset.Digits("train" if which == "train" else "test", which == "train", args.size)
-    images = MapData(
-        digits, lambda dp: [np.tile((255 * dp[0]).astype("uint8")[:, :, None], 3), np.int32(dp[1])]
-    )
+    images = MapData(digits, lambda dp: [np.tile((255 * dp[0]).astype("uint8")[:, :, None], 3), np.int32(dp[1])])
     if which == "train":  # shift by up to an eighth
         shift = [imgaug.CenterPaste([args.size * 5 // 4] * 2), imgaug.RandomCrop(args.size)]
         images = AugmentImageComponent(images, shift)

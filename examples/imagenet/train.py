@@ -69,9 +69,7 @@ def get_config(args: argparse.Namespace) -> TrainConfig:
             EstimatedTimeLeft(),
             ThroughputTracker(total_batch),
             ScheduledHyperParamSetter("learning_rate", [(0, min(rate, 0.1)), (5, rate)], interp="linear"),
-            ScheduledHyperParamSetter(
-                "learning_rate", [(30, rate / 10), (60, rate / 100), (85, rate / 1000)]
-            ),
+            ScheduledHyperParamSetter("learning_rate", [(30, rate / 10), (60, rate / 100), (85, rate / 1000)]),
             inference,
         ],
         steps_per_epoch=args.steps_per_epoch or (20 if args.fake else 1281167 // total_batch),
@@ -88,14 +86,10 @@ def main(argv=None) -> None:
     parser.add_argument("--depth", type=int, choices=sorted(BLOCKS), default=18)
     parser.add_argument("--size", type=int, default=64)
     parser.add_argument("--batch", type=int, default=8, help="batch size of each tower")
-    parser.add_argument(
-        "--gpus", type=int, default=1, help="number of towers; without a GPU they run on the CPU"
-    )
+    parser.add_argument("--gpus", type=int, default=1, help="number of towers; without a GPU they run on the CPU")
     parser.add_argument("--workers", type=int, default=8, help="threads that decode images")
     parser.add_argument("--max-epoch", type=int, default=0, help="0: 3 with --fake, otherwise 90")
-    parser.add_argument(
-        "--steps-per-epoch", type=int, default=0, help="0: all training images; 20 with --fake"
-    )
+    parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: all training images; 20 with --fake")
     parser.add_argument("--log-dir", default=os.path.join("train_log", "imagenet"))
     args = parser.parse_args(argv)
     args.max_epoch = args.max_epoch or (3 if args.fake else 90)

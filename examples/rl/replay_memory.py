@@ -27,9 +27,7 @@ class ReplayMemory(RNGDataFlow):
         dtype: of a frame.
     """
 
-    def __init__(
-        self, capacity: int, batch: int, num_steps: int, discount: float, shape: tuple, dtype: str
-    ) -> None:
+    def __init__(self, capacity: int, batch: int, num_steps: int, discount: float, shape: tuple, dtype: str) -> None:
         self.capacity, self.batch, self.history = capacity, batch, shape[0]
         self.num_steps, self.discount = num_steps, discount
         numbers = [("action", "i4"), ("reward", "f4"), ("last", "?"), ("terminal", "?"), ("start", "i8")]

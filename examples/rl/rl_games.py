@@ -51,9 +51,7 @@ class Game:
         render_mode: see `gymnasium.make`.
     """
 
-    def __init__(
-        self, name: str, seed: int, is_training: bool = False, render_mode: str | None = None
-    ) -> None:
+    def __init__(self, name: str, seed: int, is_training: bool = False, render_mode: str | None = None) -> None:
         self.env = make_env(name, is_training, render_mode)
         self.shape = self.env.observation_space.shape
         self.dtype = "uint8" if name.startswith(ATARI) else "float32"

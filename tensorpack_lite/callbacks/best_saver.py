@@ -149,11 +149,7 @@ class MinSaver(Callback):
         if checkpoint is None or _step_of(checkpoint) != step:
             monitors: Any = self.trainer.monitors  # the class is above this module
             order = monitors.advice_on_order(self.monitor_stat, self)
-            latest = (
-                "there is no checkpoint yet"
-                if checkpoint is None
-                else f"the latest checkpoint is {checkpoint}"
-            )
+            latest = "there is no checkpoint yet" if checkpoint is None else f"the latest checkpoint is {checkpoint}"
             logger.warning(
                 f"{self}: '{self.monitor_stat}' is best at step {step}, but {latest}, so there is nothing to copy. "
                 f"{order or 'Trigger ModelSaver at the same times.'}"
@@ -173,9 +169,7 @@ class MinSaver(Callback):
         SaverRestoreRelaxed(self._store.path(self._name_of(step)))._run_init(self.trainer.sess)
         if self.restore_best == "averages":
             self.trainer.find_callbacks(EMAWeights)[0].put_averages()
-        logger.info(
-            f"{self}: training ends with the model of step {step}, with '{self.monitor_stat}' = {value:.5g}."
-        )
+        logger.info(f"{self}: training ends with the model of step {step}, with '{self.monitor_stat}' = {value:.5g}.")
 
     def _name_of(self, step: int) -> str:
         """Return the name of the copy of a step."""
@@ -198,9 +192,7 @@ class MinSaver(Callback):
         if best is None or not self._store.files(self._filename):
             return None
         if self.global_step == 0:
-            logger.warning(
-                f"{self}: training starts at step 0, the best value of an earlier training is ignored."
-            )
+            logger.warning(f"{self}: training starts at step 0, the best value of an earlier training is ignored.")
             return None
         logger.info(f"{self}: the best '{self.monitor_stat}' so far is {best[1]:.5g}, at step {best[0]}.")
         return best
@@ -249,9 +241,7 @@ class MaxSaver(MinSaver):
         strict: bool = True,
         restore_best: bool | str = False,
     ) -> None:
-        super().__init__(
-            monitor_stat, True, filename, checkpoint_dir, strict=strict, restore_best=restore_best
-        )
+        super().__init__(monitor_stat, True, filename, checkpoint_dir, strict=strict, restore_best=restore_best)
         args = repr(monitor_stat)
         advice = f"Use MinSaver({args}), or MinSaver({args}, reverse=True) to keep the largest value."
         check_direction("MaxSaver", monitor_stat, 1, advice)

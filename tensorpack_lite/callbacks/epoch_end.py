@@ -42,9 +42,7 @@ class EpochEnd:
         self._variables: dict[str, tf.Variable] = {}
         self._saved: dict[str, np.ndarray] = {}
 
-    def setup(
-        self, store: CheckpointStore, background: BackgroundSave, variables: Sequence[tf.Variable]
-    ) -> None:
+    def setup(self, store: CheckpointStore, background: BackgroundSave, variables: Sequence[tf.Variable]) -> None:
         """
         Create the operations, on the rank that writes.
 

@@ -173,9 +173,7 @@ class ProcessTensors(Callback):
     """
 
     def __init__(self, names: Sequence[str], fn: Callable[..., object]) -> None:
-        check_type(
-            f"{type(self).__name__}: names", names, (list, tuple), advice="Put a single name into a list."
-        )
+        check_type(f"{type(self).__name__}: names", names, (list, tuple), advice="Put a single name into a list.")
         self._names = list(names)
         self._fn = fn
         self._args: tf.train.SessionRunArgs | None = None

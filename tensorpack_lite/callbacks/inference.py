@@ -214,9 +214,7 @@ class ClassificationError(Inferencer):
         >>> InferenceRunner(df, ClassificationError("wrong-top1"))
     """
 
-    def __init__(
-        self, wrong_tensor_name: str = "incorrect_vector", summary_name: str = "validation_error"
-    ) -> None:
+    def __init__(self, wrong_tensor_name: str = "incorrect_vector", summary_name: str = "validation_error") -> None:
         self.wrong_tensor_name = wrong_tensor_name
         self.summary_name = summary_name
         self.err_stat = RatioCounter()

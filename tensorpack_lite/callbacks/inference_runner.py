@@ -259,9 +259,7 @@ class InferenceRunnerBase(Callback):
                 "produces."
             ) from end
         except tf.errors.CancelledError:
-            logger.error(
-                f"{type(self).__name__} '{self._tower_name}' was cancelled after {num_done} datapoints."
-            )
+            logger.error(f"{type(self).__name__} '{self._tower_name}' was cancelled after {num_done} datapoints.")
             raise
         return True
 
@@ -308,9 +306,7 @@ class InferenceRunner(InferenceRunnerBase):
         if isinstance(input, DataFlow):
             input = FeedInput(input, infinite=False)
         if isinstance(input, StagingInput):
-            raise type_error(
-                "InferenceRunner", "an input without staging", input, "Pass the input inside it."
-            )
+            raise type_error("InferenceRunner", "an input without staging", input, "Pass the input inside it.")
         super().__init__(input, infs, tower_name, tower_func)
         self._device = device
 

@@ -104,9 +104,7 @@ class Accuracy(_Measure):
         >>> InferenceRunner(df, Accuracy("logits", "label", k=[1, 5]))   # validation_accuracy, validation_top5_accuracy
     """
 
-    def __init__(
-        self, prediction: str, label: str, k: int | Sequence[int] = 1, prefix: str = "validation"
-    ) -> None:
+    def __init__(self, prediction: str, label: str, k: int | Sequence[int] = 1, prefix: str = "validation") -> None:
         super().__init__(prediction, label, [], prefix)
         self.k = [k] if isinstance(k, int) else list(k)
         check_at_least("Accuracy: k", min(self.k, default=0), 1)
@@ -121,9 +119,7 @@ class Accuracy(_Measure):
         prediction, label, has_scores = self._split_classes(results)
         num_classes = prediction.shape[1] if has_scores else 1
         if max(self.k) > num_classes:
-            raise self._error(
-                f"k is larger than the number of scores for each sample ({max(self.k)} > {num_classes})."
-            )
+            raise self._error(f"k is larger than the number of scores for each sample ({max(self.k)} > {num_classes}).")
         place = _place_of_label(prediction, label) if has_scores else (prediction != label)
         self._num_right += [np.count_nonzero(place < k) for k in self.k]
 
@@ -233,9 +229,7 @@ class AUC(_Measure):
 
     _measures = ("auc",)
 
-    def __init__(
-        self, score: str, label: str, class_names: Sequence[object] = (), prefix: str = "validation"
-    ) -> None:
+    def __init__(self, score: str, label: str, class_names: Sequence[object] = (), prefix: str = "validation") -> None:
         super().__init__(score, label, class_names, prefix)
         self._seen: list[tuple[np.ndarray, np.ndarray]] = []
         self._warned_of: list[str] = []

@@ -134,9 +134,7 @@ class GPUMemoryTracker(Callback):
         names = [device.name.lower() for device in self.trainer.sess.list_devices()]
         for device in self._devices:
             if not any(name.endswith(f"device:gpu:{device}") for name in names):
-                raise ValueError(
-                    f"GPUMemoryTracker: the session has no GPU {device}; it has {', '.join(names)}."
-                )
+                raise ValueError(f"GPUMemoryTracker: the session has no GPU {device}; it has {', '.join(names)}.")
 
     def _trigger(self) -> None:
         if not self._is_enabled:
@@ -264,9 +262,7 @@ class GraphProfiler(Callback):
     Note: tracing GPUs needs CUPTI, NVIDIA's profiling library.
     """
 
-    def __init__(
-        self, dump_metadata: bool = False, dump_tracing: bool = True, dump_event: bool = False
-    ) -> None:
+    def __init__(self, dump_metadata: bool = False, dump_tracing: bool = True, dump_event: bool = False) -> None:
         self._dump_metadata = dump_metadata
         self._dump_tracing = dump_tracing
         self._dump_event = dump_event

@@ -48,9 +48,7 @@ class ReportWriter(Callback):
     def _after_train(self) -> None:
         if self._directory is None:
             return
-        thread = threading.Thread(
-            target=self._write_report, args=(self._directory,), name="ReportWriter", daemon=True
-        )
+        thread = threading.Thread(target=self._write_report, args=(self._directory,), name="ReportWriter", daemon=True)
         thread.start()
         thread.join(_MAX_SECONDS)
         if thread.is_alive():

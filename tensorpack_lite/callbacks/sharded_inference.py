@@ -213,9 +213,9 @@ def _in_order(gathered: Sequence[Sequence[str]]) -> Iterator[str]:
 
 def _pack(values: list[list[Any]]) -> str:
     """Encode values as text for JSON."""
-    return base64.b64encode(
-        MsgpackSerializer.dumps([[_plain(value) for value in some] for some in values])
-    ).decode("ascii")
+    return base64.b64encode(MsgpackSerializer.dumps([[_plain(value) for value in some] for some in values])).decode(
+        "ascii"
+    )
 
 
 def _unpack(text: str) -> list[list[Any]]:

@@ -48,7 +48,9 @@ class ProgressBar(Callback):
         self._values: list[Any] | None = None
         self._bar: Any = None
         self._interval = get_tqdm_kwargs()["mininterval"]  # seconds between two redraws
-        self._due_at = 0.0  # when the bar is redrawn; tqdm itself is asked only then, because that costs time in each step
+        self._due_at = (
+            0.0  # when the bar is redrawn; tqdm itself is asked only then, because that costs time in each step
+        )
         self._num_new = 0  # steps that the bar does not know
         self._on_first_cost: Callable[[float], None] | None = None
 
@@ -68,9 +70,7 @@ class ProgressBar(Callback):
             tensors = self.get_tensors_maybe_in_tower(self._names)
         for tensor in tensors:
             if not isinstance(tensor, tf.Tensor) or tensor.shape.ndims not in (0, None):
-                raise ValueError(
-                    f"ProgressBar: expected a scalar tensor, got {tensor}. Show its mean instead."
-                )
+                raise ValueError(f"ProgressBar: expected a scalar tensor, got {tensor}. Show its mean instead.")
         names = [tensor.name for tensor in tensors] if self._names is None else self._names
         self._labels = [name.split(":")[0].split("/")[-1] for name in names]
         self._args = tf.train.SessionRunArgs(tensors) if tensors else None

@@ -192,9 +192,7 @@ class SimpleMovingAverage(Callback):
         tensors = self.get_tensors_maybe_in_tower(self._names)
         for name, tensor in zip(self._names, tensors):
             if tensor.shape.ndims not in (0, None):
-                raise ValueError(
-                    f"SimpleMovingAverage: expected a scalar, got '{name}' of shape {tensor.shape}."
-                )
+                raise ValueError(f"SimpleMovingAverage: expected a scalar, got '{name}' of shape {tensor.shape}.")
         self._args = tf.train.SessionRunArgs(tensors)
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:

@@ -58,9 +58,7 @@ class TopKSaver(MinSaver):
         check_at_least("TopKSaver: k", k, 1)
         is_max = choose_mode("TopKSaver", monitor_stat, mode) == "max"
         filename = filename or f"top-{monitor_stat.replace('/', '-')}"
-        super().__init__(
-            monitor_stat, is_max, filename, checkpoint_dir, strict=strict, restore_best=restore_best
-        )
+        super().__init__(monitor_stat, is_max, filename, checkpoint_dir, strict=strict, restore_best=restore_best)
         self.k = k
         self.kept: list[tuple[int, float]] = []
 
@@ -126,8 +124,6 @@ class TopKSaver(MinSaver):
         for step in sorted(unlisted - {step for step, _ in kept}):
             self._store.remove(self._name_of(step))
         if self.global_step == 0:
-            logger.warning(
-                f"{self}: training starts at step 0, the copies of an earlier training are ignored."
-            )
+            logger.warning(f"{self}: training starts at step 0, the copies of an earlier training are ignored.")
             return []
         return [entry for entry in kept if self._store.files(self._name_of(entry[0]))][: self.k]

@@ -28,9 +28,7 @@ class TowersHook(tf.train.SessionRunHook):  # type: ignore[misc]  # TensorFlow h
         """Request the tensors."""
         return self._args
 
-    def after_run(
-        self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues
-    ) -> None:
+    def after_run(self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         """Pass on the values of each tower."""
         for values in run_values.results:
             self._on_fetches(values)

@@ -164,9 +164,7 @@ class PeriodicCallback(EnableCallbackIf):
         >>> PeriodicCallback(ModelSaver(), every_k_epochs=5)
     """
 
-    def __init__(
-        self, callback: Callback, every_k_steps: int | None = None, every_k_epochs: int | None = None
-    ) -> None:
+    def __init__(self, callback: Callback, every_k_steps: int | None = None, every_k_epochs: int | None = None) -> None:
         _check_periods("PeriodicCallback", every_k_steps, every_k_epochs)
         super().__init__(callback, PeriodicCallback._is_due)
         self._every_k_steps = every_k_steps
@@ -230,7 +228,4 @@ def _check_periods(
     if every_k_steps is None and every_k_epochs is None and not otherwise:
         raise ValueError(f"{who}: would never run. Pass every_k_steps or every_k_epochs.")
     periods = {"every_k_steps": every_k_steps, "every_k_epochs": every_k_epochs}
-    return [
-        None if period is None else check_count(f"{who}: {name}", period, 1)
-        for name, period in periods.items()
-    ]
+    return [None if period is None else check_count(f"{who}: {name}", period, 1) for name, period in periods.items()]

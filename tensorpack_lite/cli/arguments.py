@@ -63,9 +63,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _describe_unknown(name: str, choices: str) -> str:
     if name == "launch":
-        return (
-            "there is no command 'launch'. To start several processes, use python -m tensorpack_lite.launch."
-        )
+        return "there is no command 'launch'. To start several processes, use python -m tensorpack_lite.launch."
     names = re.findall(r"[\w-]+", choices)
     nearest = difflib.get_close_matches(name, names, n=1)
     cure = f"Did you mean '{nearest[0]}'?" if nearest else f"The commands are: {', '.join(names)}."
@@ -81,9 +79,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"tensorpack_lite {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
 
-    def add(
-        name: str, text: str, epilog: str | None = None, module: str = "", usage: str | None = None
-    ) -> _Parser:
+    def add(name: str, text: str, epilog: str | None = None, module: str = "", usage: str | None = None) -> _Parser:
         usage = f"%(prog)s {usage}" if usage else None
         command: _Parser = commands.add_parser(name, help=text, description=text, epilog=epilog, usage=usage)
         command.set_defaults(module=module or name.replace("-", "_"))
@@ -104,9 +100,7 @@ def make_parser() -> argparse.ArgumentParser:
 def _add_numbers(command: _Parser, **options: tuple[float, str]) -> None:
     """Add options with numbers, each with its default, which has the type of the number, and its description."""
     for name, (default, text) in options.items():
-        command.add_argument(
-            f"--{name}", type=type(default), default=default, help=f"{text} (default %(default)s)"
-        )
+        command.add_argument(f"--{name}", type=type(default), default=default, help=f"{text} (default %(default)s)")
 
 
 def _add_checkpoint_commands(add: Callable[..., _Parser]) -> None:
@@ -128,9 +122,7 @@ def _add_checkpoint_commands(add: Callable[..., _Parser]) -> None:
     command.add_argument("input", help=_PATH_HELP)
     command.add_argument("output", help="x.npz for an npz file; any other name for a checkpoint")
     command.add_argument("--match", default="", help=_MATCH_HELP)
-    command.add_argument(
-        "--all", action="store_true", help="also keep the variables that only training needs"
-    )
+    command.add_argument("--all", action="store_true", help="also keep the variables that only training needs")
     command.add_argument("--force", action="store_true", help="replace the output if it exists")
 
     command = add(
@@ -150,13 +142,9 @@ def _add_training_commands(add: Callable[..., _Parser]) -> None:
         "plot",
         "Plot the scalars of one or several training runs. Training and validation curves of a statistic share a plot.",
     )
-    command.add_argument(
-        "paths", nargs="+", metavar="path", help="a stats.json, or the directory that has it"
-    )
+    command.add_argument("paths", nargs="+", metavar="path", help="a stats.json, or the directory that has it")
     command.add_argument("--match", default="", help=_MATCH_HELP)
-    command.add_argument(
-        "-x", choices=("epoch_num", "global_step"), default="global_step", help="the horizontal axis"
-    )
+    command.add_argument("-x", choices=("epoch_num", "global_step"), default="global_step", help="the horizontal axis")
     command.add_argument("-o", "--output", help="write this .png file instead of opening a window")
 
     command = add(
@@ -183,9 +171,7 @@ def _add_training_commands(add: Callable[..., _Parser]) -> None:
         "the time differ.",
         "Example: diff train_log/a train_log/b",
     )
-    command.add_argument(
-        "first", help="directory of a training; for its variables alone, a checkpoint (log/model-100)"
-    )
+    command.add_argument("first", help="directory of a training; for its variables alone, a checkpoint (log/model-100)")
     command.add_argument("second", help="likewise")
     command.add_argument("--json", action="store_true", help="print JSON")
 
@@ -325,8 +311,7 @@ def _add_run(add: Callable[..., _Parser]) -> None:
         "run",
         "Run a script written for TensorFlow 1 and tensorpack, unmodified, on the installed TensorFlow.",
         "Example: tensorpack-lite run train.py --gpu 0",
-        usage="[--check] [--cpu-layout {auto,on,off}] [--pretend-gpu[=N]] [--tf1-packages NAME[,NAME]] "
-        + _PROGRAM,
+        usage="[--check] [--cpu-layout {auto,on,off}] [--pretend-gpu[=N]] [--tf1-packages NAME[,NAME]] " + _PROGRAM,
     )
     command.add_argument(
         "--check",

@@ -63,9 +63,7 @@ def read_run(path: str) -> Run:
         DamagedFileError: the manifest or `stats.json` is damaged.
     """
     if not os.path.isdir(path):
-        variables = {
-            name: [value.dtype.name, list(value.shape)] for name, value in read_variables(path).items()
-        }
+        variables = {name: [value.dtype.name, list(value.shape)] for name, value in read_variables(path).items()}
         return Run(path, {"graph": {"variables": variables}})
     manifest = os.path.join(path, FILENAME)
     if not os.path.isfile(manifest):

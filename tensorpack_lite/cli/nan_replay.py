@@ -20,16 +20,12 @@ def nan_replay(args: argparse.Namespace) -> int:
     directory = os.path.abspath(args.directory)
     path = os.path.join(directory, "step.json")
     if not os.path.isfile(path):
-        raise FileNotFoundError(
-            f"{path} does not exist. Expected a directory nan-<step> that TerminateOnNaN wrote."
-        )
+        raise FileNotFoundError(f"{path} does not exist. Expected a directory nan-<step> that TerminateOnNaN wrote.")
     with open(path, encoding="utf-8") as file:
         record = json.load(file)
     program = args.program or record["program"]
     if not program:
-        raise ValueError(
-            f"the script of the training is unknown. Name it: nan-replay {args.directory} -- train.py"
-        )
+        raise ValueError(f"the script of the training is unknown. Name it: nan-replay {args.directory} -- train.py")
     folder = None if args.program else record["working_directory"]
     sys.stdout.write(f"Running {' '.join(program)} until its first step ...\n")
     sys.stdout.flush()

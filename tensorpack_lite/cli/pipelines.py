@@ -84,9 +84,7 @@ def _show_speed(speed: PipelineSpeed) -> str:
     load = speed.load
     unit, units = ("batch", "batches") if speed.makes_batches else ("sample", "samples")
     rows = format_rows(make_rows(load.parts, load.num_steps, load.seconds), unit)
-    return (
-        f"{rows}\n\nThe pipeline yields {speed.per_second:,.1f} {units} per second.\n{_describe_limit(speed)}"
-    )
+    return f"{rows}\n\nThe pipeline yields {speed.per_second:,.1f} {units} per second.\n{_describe_limit(speed)}"
 
 
 def _describe_limit(speed: PipelineSpeed) -> str:
@@ -104,9 +102,7 @@ def resume_check(args: argparse.Namespace) -> int:
     check = check_resume(_Target(args.target), args.cuts, args.size, args.seconds, args.seed)
     sys.stdout.write(f"{args.target} (cuts: --seed {check.seed})\n\n")
     if check.stages:
-        rows = [
-            (stage.stage, stage.level, textwrap.fill(stage.reason, _REASON_WIDTH)) for stage in check.stages
-        ]
+        rows = [(stage.stage, stage.level, textwrap.fill(stage.reason, _REASON_WIDTH)) for stage in check.stages]
         sys.stdout.write(f"{tabulate(rows, headers=['stage', 'level', 'reason'])}\n\n")
     sys.stdout.write(f"{_show_findings(check.findings)}\n")
     unwanted = [f for f in check.findings if f.status == BROKEN or (args.strict and f.status != OK)]

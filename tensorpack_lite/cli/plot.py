@@ -28,9 +28,7 @@ def plot(args: argparse.Namespace) -> int:
     curves = {path: _read_curves(path, args.x, re.compile(args.match)) for path in args.paths}
     names = sorted({name for of_file in curves.values() for name in of_file})
     if not names:
-        raise ValueError(
-            f"nothing to plot: no scalar has '{args.match}' in its name and a value of '{args.x}'."
-        )
+        raise ValueError(f"nothing to plot: no scalar has '{args.match}' in its name and a value of '{args.x}'.")
     matplotlib = load_optional("matplotlib", "plot")
     if args.output:
         matplotlib.use("Agg")
@@ -64,9 +62,7 @@ def _draw(pyplot: ModuleType, curves: dict[str, Any], names: list[str], x: str) 
     plots = group_by_statistic(names)
     num_columns = min(_MAX_COLUMNS, len(plots))
     num_rows = math.ceil(len(plots) / num_columns)
-    figure, axes = pyplot.subplots(
-        num_rows, num_columns, squeeze=False, figsize=(5 * num_columns, 3.5 * num_rows)
-    )
+    figure, axes = pyplot.subplots(num_rows, num_columns, squeeze=False, figsize=(5 * num_columns, 3.5 * num_rows))
     for axis in list(axes.flat)[len(plots) :]:
         axis.set_visible(False)
     for axis, (statistic, members) in zip(axes.flat, plots.items()):

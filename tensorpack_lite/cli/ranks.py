@@ -49,9 +49,7 @@ def ranks(args: argparse.Namespace) -> int:
         )
         try:
             machines = gather_machines(channel)
-            rows_of_ranks = channel.gather(
-                "the launchers", [place.launcher, f"{channel.round_trip() * 1000:.2f} ms"]
-            )
+            rows_of_ranks = channel.gather("the launchers", [place.launcher, f"{channel.round_trip() * 1000:.2f} ms"])
         finally:
             channel.close()
     except RankError as error:

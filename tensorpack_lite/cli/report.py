@@ -27,9 +27,7 @@ def report(args: argparse.Namespace) -> int:
         raise ValueError("--port is for --serve (expected both, got a port only).")
     path = args.output or (os.path.join(args.paths[0], FILENAME) if len(args.paths) == 1 else FILENAME)
     write_report(args.paths, path, _compare(args.paths))
-    sys.stdout.write(
-        f"The report of {', '.join(args.paths)} is {path}, {os.path.getsize(path) / 1e6:.1f} MB.\n"
-    )
+    sys.stdout.write(f"The report of {', '.join(args.paths)} is {path}, {os.path.getsize(path) / 1e6:.1f} MB.\n")
     return 0
 
 

@@ -29,9 +29,7 @@ def run(args: argparse.Namespace) -> int:
     if not program or program == ["-m"]:
         raise ValueError("expected a script. Example: tensorpack-lite run train.py --gpu 0")
     if sys.flags.ignore_environment:
-        raise ValueError(
-            "python -E and -I ignore PYTHONPATH, which this command needs. Start it without them."
-        )
+        raise ValueError("python -E and -I ignore PYTHONPATH, which this command needs. Start it without them.")
     if program[0].startswith("-m") and program[0] != "-m":  # -mpackage.train
         program = ["-m", program[0][2:], *program[1:]]
     is_stdin = program[0] == "-" and not args.check
@@ -96,8 +94,5 @@ def _version(package: str) -> str:
     """Return the version of an installed package. tensorflow has several distributions, such as tensorflow_cpu."""
     spec = find_spec(package)
     folder = Path(str(spec.origin)).parents[1] if spec else Path()
-    found = [
-        re.fullmatch(rf"{package}(?:_cpu|_gpu|_rocm)?-(.+)\.dist-info", path.name)
-        for path in folder.iterdir()
-    ]
+    found = [re.fullmatch(rf"{package}(?:_cpu|_gpu|_rocm)?-(.+)\.dist-info", path.name) for path in folder.iterdir()]
     return next((match.group(1) for match in found if match), "")

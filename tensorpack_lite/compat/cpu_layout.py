@@ -122,10 +122,7 @@ class _TakesChannelsFirst:
         data_format = args[self._position] if len(args) > self._position else kwargs.get("data_format")
         arguments = dict(self._signature.bind(*args, **kwargs).arguments)
         if data_format is None or tf.compat.as_text(data_format) not in _CHANNELS_LAST:
-            if (
-                _num_groups(self._op_type, arguments) == 1
-                and _dilation_rate(self._op_type, arguments) is None
-            ):
+            if _num_groups(self._op_type, arguments) == 1 and _dilation_rate(self._op_type, arguments) is None:
                 return self.original(*args, **kwargs)
             with tf.name_scope(arguments.pop("name", None), self._op_type) as scope:
                 return self._create(arguments, scope)

@@ -35,9 +35,7 @@ def install(number: int) -> None:
         return [*list_local_devices(session_config), *gpus]
 
     @functools.wraps(create_session)
-    def create_with_soft_placement(
-        self: Any, target: str = "", graph: Any = None, config: Any = None
-    ) -> None:
+    def create_with_soft_placement(self: Any, target: str = "", graph: Any = None, config: Any = None) -> None:
         changed = ConfigProto()
         changed.CopyFrom(config or ConfigProto())
         changed.allow_soft_placement = True

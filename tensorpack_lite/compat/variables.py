@@ -56,9 +56,7 @@ def save_slice(variable: Any) -> SaveSlice | None:
     info = getattr(variable, "_save_slice_info", None)
     if info is None:
         return None
-    full_shape, offset, shape = (
-        tuple(map(int, v)) for v in (info.full_shape, info.var_offset, info.var_shape)
-    )
+    full_shape, offset, shape = (tuple(map(int, v)) for v in (info.full_shape, info.var_offset, info.var_shape))
     return SaveSlice(info.full_name, full_shape, offset, shape)
 
 

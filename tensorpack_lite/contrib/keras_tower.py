@@ -129,9 +129,7 @@ class TowerModel:
         ours = {tensor.name for tensor in inputs}
         return any(tensor.name in ours or tensor.op.type != "Placeholder" for tensor in model.inputs)
 
-    def _collect(
-        self, context: BaseTowerContext, model: tf.keras.Model, sources: list[tf.Tensor]
-    ) -> list[tf.Tensor]:
+    def _collect(self, context: BaseTowerContext, model: tf.keras.Model, sources: list[tf.Tensor]) -> list[tf.Tensor]:
         """Add the losses and updates of a model to TensorFlow's collections, and return the losses."""
         of_weights, of_activities = model.get_losses_for(None), model.get_losses_for(sources)
         if context.is_training and context.has_own_variables:
@@ -194,9 +192,7 @@ class Term(NamedTuple):
         """The name of the tensor with the weight of a batch among others."""
         return f"{self.name}_internals/weight"
 
-    def _evaluate(
-        self, targets: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    def _evaluate(self, targets: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the values, and 1 where they count and 0 behind the mask of the output, in the same shape."""
         target, output = targets[self.output], outputs[self.output]
         if target.shape.ndims == 1 and output.shape.ndims == 2 and output.shape.as_list()[1] == 1:

@@ -57,9 +57,7 @@ class DataFromTable(IndexedData):
         if isinstance(table, (str, os.PathLike)):
             table = _read_parquet(os.fspath(table), entries)
         if not hasattr(table, "__getitem__") or isinstance(table, (list, tuple, np.ndarray)):
-            raise type_error(
-                "DataFromTable", "a table with named columns", table, "For rows, use DataFromList."
-            )
+            raise type_error("DataFromTable", "a table with named columns", table, "For rows, use DataFromList.")
         values = {name: _column(table, name) for name in _names(entries)}
         lengths = {name: len(column) for name, column in values.items()}
         if len(set(lengths.values())) != 1:
@@ -101,6 +99,4 @@ def _column(table: Any, name: Any) -> np.ndarray:
     try:
         return np.asarray(table[name])
     except (KeyError, IndexError):
-        raise KeyError(
-            f"DataFromTable: the table has no column {name!r}. Check the name in columns."
-        ) from None
+        raise KeyError(f"DataFromTable: the table has no column {name!r}. Check the name in columns.") from None

@@ -60,9 +60,7 @@ class BatchData(ProxyDataFlow):
     state_attributes: Sequence[str] = ("_is_over",)
     _is_over = False  # whether the pass of `ds` has ended
 
-    def __init__(
-        self, ds: DataFlow, batch_size: int, remainder: bool = False, use_list: bool = False
-    ) -> None:
+    def __init__(self, ds: DataFlow, batch_size: int, remainder: bool = False, use_list: bool = False) -> None:
         super().__init__(ds)
         self.batch_size = int(check_at_least(f"{type(self).__name__}: batch_size", batch_size, 1))
         self.remainder = remainder

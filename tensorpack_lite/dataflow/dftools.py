@@ -37,9 +37,7 @@ class LMDBDataPoint(LMDBDataDecoder):
         flow = LMDBData(lmdb_data, *args, **kwargs) if isinstance(lmdb_data, str) else lmdb_data  # type: ignore[arg-type]
         super().__init__(
             flow,
-            ValueParser(
-                flow._path if isinstance(flow, LMDBData) else type(flow).__name__, "a datapoint", loads
-            ),
+            ValueParser(flow._path if isinstance(flow, LMDBData) else type(flow).__name__, "a datapoint", loads),
         )
 
 

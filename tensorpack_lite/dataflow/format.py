@@ -64,9 +64,7 @@ class HDF5Data(IndexedData):
 
     def __init__(self, filename: str, data_paths: Sequence[str], shuffle: bool = True) -> None:
         if isinstance(data_paths, str):
-            raise type_error(
-                "HDF5Data: data_paths", "a list of paths", data_paths, f"Write [{data_paths!r}]."
-            )
+            raise type_error("HDF5Data: data_paths", "a list of paths", data_paths, f"Write [{data_paths!r}].")
         super().__init__(shuffle)
         self.filename = os.fspath(filename)
         self.data_paths = list(data_paths)
@@ -161,9 +159,7 @@ class LMDBData(RNGDataFlow):
             listed = transaction.get(KEYS_ENTRY)
             if listed is not None:
                 return _as_keys(loads(listed))
-            logger.warning(
-                f"LMDBData: {self._path} has no list of its keys; reading the keys from the whole file."
-            )
+            logger.warning(f"LMDBData: {self._path} has no list of its keys; reading the keys from the whole file.")
             cursor: Any = transaction.cursor()
             return [key for key in cursor.iternext(keys=True, values=False) if key != KEYS_ENTRY]
 
@@ -213,13 +209,9 @@ class LMDBData(RNGDataFlow):
             with parsing(self._path, "an LMDB"):
                 value: Any = transaction.get(key)
             if value is None and self._keys_are_given:
-                raise KeyError(
-                    f"LMDBData: {self._path} has no key {key!r}. Check that `keys` belongs to this file."
-                )
+                raise KeyError(f"LMDBData: {self._path} has no key {key!r}. Check that `keys` belongs to this file.")
             if value is None:
-                raise DamagedFileError(
-                    f"{self._path} has no key {key!r}, although its list of keys contains it."
-                )
+                raise DamagedFileError(f"{self._path} has no key {key!r}, although its list of keys contains it.")
             yield [key, value]
 
 

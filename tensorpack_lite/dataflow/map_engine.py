@@ -262,6 +262,4 @@ class ParallelMapData(HoldsInFlight):
             try:
                 self._receive()
             except Exception as error:  # noqa: BLE001 (the result is discarded; a broken pool raises again when used)
-                logger.info(
-                    f"{type(self).__name__}: discarded an error of a pass that was left early: {error}"
-                )
+                logger.info(f"{type(self).__name__}: discarded an error of a pass that was left early: {error}")

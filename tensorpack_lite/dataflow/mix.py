@@ -70,9 +70,7 @@ class RandomChooseData(_CombinedData, RNGDataFlow):
     """
 
     def __init__(self, df_lists: Sequence[Union[DataFlow, Tuple[DataFlow, float]]]) -> None:
-        df_lists = list(
-            check_type("RandomChooseData: df_lists", df_lists, abc.Iterable, "a list of DataFlows")
-        )
+        df_lists = list(check_type("RandomChooseData: df_lists", df_lists, abc.Iterable, "a list of DataFlows"))
         weighted = [isinstance(entry, (tuple, list)) for entry in df_lists]
         if len(set(weighted)) > 1:
             raise TypeError(

@@ -59,12 +59,8 @@ class FakeData(RNGDataFlow):
             check_type("FakeData: a shape", shape, abc.Iterable, "a list of integers")
         self.shapes = [tuple(shape) for shape in shapes]
         self.random = random
-        self.dtype = self._one_each(
-            "dtype", list(dtype) if isinstance(dtype, (list, tuple)) else [dtype] * len(shapes)
-        )
-        self.domain = self._one_each(
-            "domain", list(domain) if np.ndim(domain) > 1 else [domain] * len(shapes)
-        )
+        self.dtype = self._one_each("dtype", list(dtype) if isinstance(dtype, (list, tuple)) else [dtype] * len(shapes))
+        self.domain = self._one_each("domain", list(domain) if np.ndim(domain) > 1 else [domain] * len(shapes))
         self._size = int(size)
 
     def _one_each(self, name: str, values: list[Any]) -> list[Any]:
@@ -276,9 +272,7 @@ def _are_columns(data: object) -> bool:
     """Return whether data is a list or tuple of arrays of equal length, as the arguments of Keras' `fit` are."""
     if not isinstance(data, (list, tuple)) or len(data) < 2:
         return False
-    return (
-        all(isinstance(array, np.ndarray) and array.ndim for array in data) and len(set(map(len, data))) == 1
-    )
+    return all(isinstance(array, np.ndarray) and array.ndim for array in data) and len(set(map(len, data))) == 1
 
 
 def _level_of(source: object) -> tuple[str, str] | None:

@@ -19,7 +19,9 @@ from typing import Any, Callable, NamedTuple
 from .process.memory import allocate, map_memory
 
 # the words of a record; `Reading` has those before STATE in this order
-COUNT = 0  # datapoints that were asked for; between two datapoints: those that were given. Of a worker: those it has sent
+COUNT = (
+    0  # datapoints that were asked for; between two datapoints: those that were given. Of a worker: those it has sent
+)
 NUM_TIMED = 1  # datapoints that were timed
 WALL = 2  # own time for these datapoints, without sources and without waiting
 CPU = 3  # CPU time of the thread in WALL

@@ -103,9 +103,7 @@ def send_dataflow_zmq(
             sender.send(_checked_size(encode(name, datapoint), max_bytes))
     except DataFlowTerminated:
         sender.linger()
-        logger.info(
-            f"send_dataflow_zmq: stopped sending to {addr}, because the source of the data was closed."
-        )
+        logger.info(f"send_dataflow_zmq: stopped sending to {addr}, because the source of the data was closed.")
     except (Exception, SystemExit) as error:  # not KeyboardInterrupt: Ctrl-C only stops this sender
         sender.tell(encode_error(name, type(df).__name__, error, traceback.format_exc()))
         raise

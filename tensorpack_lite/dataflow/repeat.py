@@ -228,9 +228,7 @@ def is_endless(ds: object) -> bool:
         ds: the last stage. Only stages of the library are known not to end a pass of an endless one early.
     """
     while (
-        isinstance(ds, ProxyDataFlow)
-        and origin(type(ds).__module__) == "library"
-        and not isinstance(ds, FixedSizeData)
+        isinstance(ds, ProxyDataFlow) and origin(type(ds).__module__) == "library" and not isinstance(ds, FixedSizeData)
     ):
         if isinstance(ds, RepeatedData) and ds.num == -1:
             return True

@@ -30,9 +30,7 @@ class _ProcessRunner(EndlessRunner, DataFromWorkers):
         where = f"in the DataFlow {type(self.ds).__name__}"
         if self._stage_position is None:
             return [Task(where, run_without_end, (self.ds,), settings)] * self.num_proc
-        states = states_to_restore(
-            type(self).__name__, self.num_proc, self._stage_position.own_state_to_restore()
-        )
+        states = states_to_restore(type(self).__name__, self.num_proc, self._stage_position.own_state_to_restore())
         return [Task(where, run_in_worker, (self.ds, *state), settings) for state in states]
 
     def reset_state(self) -> None:

@@ -145,9 +145,7 @@ class _Threads:
         self._queues = queues
         self.owner = os.getpid()
         self._threads = [
-            threading.Thread(
-                target=self._run, args=(index, stream), name=f"MultiThreadRunner-{index}", daemon=True
-            )
+            threading.Thread(target=self._run, args=(index, stream), name=f"MultiThreadRunner-{index}", daemon=True)
             for index, stream in enumerate(streams)
         ]
         for thread in self._threads:
@@ -198,5 +196,7 @@ class _Threads:
                     return
                 del datapoints  # free the memory before waiting for the next one
         except BaseException as error:  # noqa: BLE001 (raised in the consumer)
-            where = f"MultiThreadRunner: its DataFlow failed in worker {index} of {len(self._threads)} (pid {self.owner})"
+            where = (
+                f"MultiThreadRunner: its DataFlow failed in worker {index} of {len(self._threads)} (pid {self.owner})"
+            )
             self._end(stage_error(error, where))

@@ -45,9 +45,7 @@ class LocallyShuffleData(HoldsBack, RNGDataFlow):
     num_put = 0  # how many times the incoming datapoint was put into the buffer, minus 1
     until_shuffle = 0  # number of incoming datapoints
 
-    def __init__(
-        self, ds: DataFlow, buffer_size: int, num_reuse: int = 1, shuffle_interval: int | None = None
-    ) -> None:
+    def __init__(self, ds: DataFlow, buffer_size: int, num_reuse: int = 1, shuffle_interval: int | None = None) -> None:
         self.buffer_size = int(check_at_least("LocallyShuffleData: buffer_size", buffer_size, 1))
         self.num_reuse = int(check_at_least("LocallyShuffleData: num_reuse", num_reuse, 1))
         interval = max(1, self.buffer_size // 3) if shuffle_interval is None else shuffle_interval

@@ -193,9 +193,7 @@ class _Reduction:
         self._factor = 1.0 / num_towers if average else None
         self._constants: dict[Any, Any] = {}
 
-    def __call__(
-        self, grads: Sequence[tf.Tensor | tf.IndexedSlices], device: str = ""
-    ) -> tf.Tensor | tf.IndexedSlices:
+    def __call__(self, grads: Sequence[tf.Tensor | tf.IndexedSlices], device: str = "") -> tf.Tensor | tf.IndexedSlices:
         """Reduce on the current device. `device` is its name, which each device's constant is stored under."""
         if all(isinstance(grad, tf.IndexedSlices) for grad in grads):
             values = tf.concat([grad.values for grad in grads], 0)

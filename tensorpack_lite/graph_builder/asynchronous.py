@@ -51,9 +51,6 @@ class AsyncMultiGPUBuilder(SharedVariablesBuilder):
         with tf.name_scope("async_apply_gradients"):
             updates = apply_one_after_another(
                 optimizer,
-                [
-                    functools.partial(update_variable, index, list(pairs))
-                    for index, pairs in enumerate(zip(*processed))
-                ],
+                [functools.partial(update_variable, index, list(pairs)) for index, pairs in enumerate(zip(*processed))],
             )
         return tf.group(*updates, name="train_op")

@@ -82,10 +82,7 @@ def allreduce_rank_grads(
     reducer = _Reducer(group, factor, compression)
     dense = [grad for grad, _ in grads if not isinstance(grad, tf.IndexedSlices)]
     reduced = iter(_fuse(reducer.fused, dense))
-    return [
-        (reducer.slices(grad) if isinstance(grad, tf.IndexedSlices) else next(reduced), var)
-        for grad, var in grads
-    ]
+    return [(reducer.slices(grad) if isinstance(grad, tf.IndexedSlices) else next(reduced), var) for grad, var in grads]
 
 
 def mean_over_group(tensor: tf.Tensor, group: RankGroup) -> tf.Tensor:
@@ -171,9 +168,7 @@ class _Reducer(_Ordered):
         sizes = [tf.size(t, out_type=tf.int64) for t in tensors]
         parts = tf.split(total, sizes) if len(tensors) > 1 else [total]
         shapes = [tf.shape(t, out_type=tf.int64) for t in tensors]
-        reduced = [
-            tf.cast(tf.reshape(part, shape), t.dtype) for part, shape, t in zip(parts, shapes, tensors)
-        ]
+        reduced = [tf.cast(tf.reshape(part, shape), t.dtype) for part, shape, t in zip(parts, shapes, tensors)]
         for result, tensor in zip(reduced, tensors):
             result.set_shape(tensor.shape)
         return reduced
@@ -248,15 +243,11 @@ class _Broadcaster(_Ordered):
         else:
             make = functools.partial(tensorflow.raw_ops.CollectiveBcastRecv, T=wire)
         received = self._after_last(functools.partial(make, shape=[flat.shape.num_elements()]))
-        parts = (
-            tf.split(received, [v.shape.num_elements() for v in values]) if len(values) > 1 else [received]
-        )
+        parts = tf.split(received, [v.shape.num_elements() for v in values]) if len(values) > 1 else [received]
         return [tf.cast(tf.reshape(part, v.shape), v.dtype) for part, v in zip(parts, values)]
 
 
-def _fuse(
-    func: Callable[[Sequence[tf.Tensor]], list[tf.Tensor]], tensors: Sequence[tf.Tensor]
-) -> list[tf.Tensor]:
+def _fuse(func: Callable[[Sequence[tf.Tensor]], list[tf.Tensor]], tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Call a function with groups of tensors, each for one buffer. Return its results, in the order of the tensors."""
     results: Dict[int, tf.Tensor] = {}
     for bucket in _buckets(tensors):

@@ -123,8 +123,7 @@ class DataParallelBuilder(GraphBuilder):
             raise ValueError(
                 f"The towers have gradients of different variables: tower 0 has {len(names[0])}, tower {index} has "
                 f"{len(of_tower)} ({', '.join(different) or 'in another order'}). Build the same model in each tower, with "
-                "trainable variables that the tower function creates with tf.get_variable. "
-                + advice_on_keras()
+                "trainable variables that the tower function creates with tf.get_variable. " + advice_on_keras()
             )
 
     @staticmethod
@@ -168,9 +167,7 @@ class SharedVariablesBuilder(DataParallelBuilder):
         devices = [LeastLoadedDeviceSetter(worker, self._homes) for worker in self._workers]
         return self.build_on_towers(self.towers, tower_fn, devices)
 
-    def build(
-        self, grad_list: Sequence[GradVars], get_opt_fn: Callable[[], tf.train.Optimizer]
-    ) -> tf.Operation:
+    def build(self, grad_list: Sequence[GradVars], get_opt_fn: Callable[[], tf.train.Optimizer]) -> tf.Operation:
         """
         Build the update of the variables. Log a warning about variables that are not shared.
 

@@ -53,9 +53,7 @@ def make_get_grads(
     return get_grads
 
 
-def _compute(
-    cost: tf.Tensor, get_opt_fn: Callable[[], tf.train.Optimizer], options: GradientOptions
-) -> GradVars:
+def _compute(cost: tf.Tensor, get_opt_fn: Callable[[], tf.train.Optimizer], options: GradientOptions) -> GradVars:
     return get_opt_fn().compute_gradients(
         cost,
         var_list=_variables_to_train(),
@@ -118,7 +116,5 @@ def _checked_cost(cost: object) -> tf.Tensor:
 def _tower_or_raise() -> BaseTowerContext:
     context = get_current_tower_context()
     if context is None:
-        raise RuntimeError(
-            "make_get_grads: the function was called outside of a tower. Call it in a TowerContext."
-        )
+        raise RuntimeError("make_get_grads: the function was called outside of a tower. Call it in a TowerContext.")
     return context

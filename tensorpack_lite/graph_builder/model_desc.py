@@ -31,9 +31,7 @@ class ModelDescBase:
             A list of `tf.TensorSpec(shape, dtype, name)`, one for each argument of `build_graph`.
             Placeholders that this method creates are valid, too.
         """
-        raise NotImplementedError(
-            f"{type(self).__name__}: define inputs(), which returns a list of tf.TensorSpec."
-        )
+        raise NotImplementedError(f"{type(self).__name__}: define inputs(), which returns a list of tf.TensorSpec.")
 
     def build_graph(self, *args: Any, **kwargs: Any) -> Any:  # type checkers accept any override of this
         """
@@ -120,9 +118,7 @@ class ModelDesc(ModelDescBase):
 
     def optimizer(self) -> tf.train.Optimizer:
         """Return a `tf.train.Optimizer`; subclasses override it. It is called once, inside the first tower."""
-        raise NotImplementedError(
-            f"{type(self).__name__}: define optimizer(), which returns a tf.train.Optimizer."
-        )
+        raise NotImplementedError(f"{type(self).__name__}: define optimizer(), which returns a tf.train.Optimizer.")
 
     @memoized_method
     def get_optimizer(self) -> tf.train.Optimizer:
@@ -140,9 +136,7 @@ class ModelDesc(ModelDescBase):
         return optimizer
 
 
-def _wrong_return(
-    model: ModelDescBase, method: str, expected: str, got: object, advice: str = ""
-) -> TypeError:
+def _wrong_return(model: ModelDescBase, method: str, expected: str, got: object, advice: str = "") -> TypeError:
     if got is None:
         advice = f"End {method}() with `return`."
     elif isinstance(got, type):  # whose description explains what to write

@@ -54,9 +54,7 @@ class GradientPacker:
             return False
         quotient, remainder = divmod(total, self._num_split)
         self._split_sizes = [quotient + (i < remainder) for i in range(self._num_split)]
-        logger.info(
-            f"{len(grads)} gradients ({total} elements) are packed into {self._num_split} buffers per device."
-        )
+        logger.info(f"{len(grads)} gradients ({total} elements) are packed into {self._num_split} buffers per device.")
         return True
 
     def pack(self, grads: Sequence[tf.Tensor]) -> list[tf.Tensor]:
@@ -70,15 +68,11 @@ class GradientPacker:
         shapes = [tf.constant(shape, tf.int64, [len(shape)]) for shape in self._shapes]
         return [tf.reshape(part, shape) for part, shape in zip(tf.split(flat, self._sizes), shapes)]
 
-    def pack_all(
-        self, all_grads: Sequence[Sequence[tf.Tensor]], devices: Sequence[str]
-    ) -> list[list[tf.Tensor]]:
+    def pack_all(self, all_grads: Sequence[Sequence[tf.Tensor]], devices: Sequence[str]) -> list[list[tf.Tensor]]:
         """Pack the gradients of each tower on its device: K x N gradients -> K x num_split buffers."""
         return _on_each_device(self.pack, all_grads, devices)
 
-    def unpack_all(
-        self, all_packs: Sequence[Sequence[tf.Tensor]], devices: Sequence[str]
-    ) -> list[list[tf.Tensor]]:
+    def unpack_all(self, all_packs: Sequence[Sequence[tf.Tensor]], devices: Sequence[str]) -> list[list[tf.Tensor]]:
         """Unpack the buffers of each tower on its device: K x num_split buffers -> K x N gradients."""
         return _on_each_device(self.unpack, all_packs, devices)
 

@@ -124,7 +124,5 @@ def _canonical(device: str) -> str:
 def _num_elements(op: tf.Operation) -> int:
     size = tf.TensorShape(op.get_attr("shape")).num_elements()
     if size is None:
-        logger.warning(
-            f"LeastLoadedDeviceSetter: the shape of variable '{op.name}' is unknown, so it counts as empty."
-        )
+        logger.warning(f"LeastLoadedDeviceSetter: the shape of variable '{op.name}' is unknown, so it counts as empty.")
     return size or 0

@@ -52,9 +52,7 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
 
     grads: GradVars
 
-    def __init__(
-        self, towers: Sequence[int], average: bool, mode: str, devices: Sequence[str] | None = None
-    ) -> None:
+    def __init__(self, towers: Sequence[int], average: bool, mode: str, devices: Sequence[str] | None = None) -> None:
         super().__init__(towers)
         check_choice(f"{type(self).__name__}: mode", mode, _MODES)
         if mode == "hierarchical" and len(self.towers) != 8:
@@ -169,9 +167,7 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         if not assignments:
             return None
         register_copies(assignments)
-        logger.info(
-            f"{len(assignments)} variables of the other towers are copies of those of the first tower."
-        )
+        logger.info(f"{len(assignments)} variables of the other towers are copies of those of the first tower.")
         return tf.group(*assignments, name="sync_variables_from_main_tower")
 
 
@@ -179,9 +175,7 @@ def _nccl_supports(grads: Sequence[tf.Tensor]) -> bool:
     supported = (tf.float16, tf.float32, tf.float64)
     dtypes = sorted({grad.dtype.base_dtype.name for grad in grads if grad.dtype.base_dtype not in supported})
     if dtypes:
-        logger.warning(
-            f"NCCL does not support gradients of dtype {', '.join(dtypes)}. Using mode 'gpu' instead."
-        )
+        logger.warning(f"NCCL does not support gradients of dtype {', '.join(dtypes)}. Using mode 'gpu' instead.")
     return not dtypes
 
 

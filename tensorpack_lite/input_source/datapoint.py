@@ -154,9 +154,7 @@ def iterate_named(dataflow: Iterable[Any], who: str, source: DataFlow) -> Iterat
         raise named from error
 
 
-def check_num_inputs(
-    who: str, what: str, items: Sequence[object], signature: Sequence[tf.TensorSpec]
-) -> None:
+def check_num_inputs(who: str, what: str, items: Sequence[object], signature: Sequence[tf.TensorSpec]) -> None:
     """
     Raise ValueError unless there is one item for each of the model's inputs.
 

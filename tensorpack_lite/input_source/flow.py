@@ -107,9 +107,7 @@ class InputInfo:
         self._data, self._is_read_here = flow, num_ahead is None
         self._stream = Stream(flow, passes)
         if self._exact is not None and self.no_position is None:
-            self._stream = DataPosition(
-                self._who, passes, self._saved, self._exact.is_required, num_ahead or 1
-            )
+            self._stream = DataPosition(self._who, passes, self._saved, self._exact.is_required, num_ahead or 1)
             self._consumed = ConsumedCounter(self._stream.start)
         return self._stream
 

@@ -241,9 +241,7 @@ class _RunThread(Callback):
         self._source.flow.close(self)
         error = self._source.thread.error
         if error is not None and not self._error_was_seen:
-            logger.warning(
-                f"Training ended before it reached an error of the data: {type(error).__name__}: {error}"
-            )
+            logger.warning(f"Training ended before it reached an error of the data: {type(error).__name__}: {error}")
 
     def background_error(self) -> BaseException | None:
         self._error_was_seen = True

@@ -48,9 +48,7 @@ class StagingInput(ProxyInputSource, FeedfreeInput):
                 "StagingInput: input is already a StagingInput. Increase nr_stage to keep more datapoints ready."
             )
         if not isinstance(input, FeedfreeInput):
-            raise type_error(
-                "StagingInput", "an input without feeds", input, "Use StagingInput(QueueInput(df))."
-            )
+            raise type_error("StagingInput", "an input without feeds", input, "Use StagingInput(QueueInput(df)).")
         super().__init__(input)
         self.flow.is_staged = True
         self.nr_stage = check_at_least("StagingInput: nr_stage", int(nr_stage), 1)
@@ -142,9 +140,7 @@ class _StagingCallback(Callback):
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         return self._arguments(ctx) if self._needs_input(ctx.original_args.fetches) else None
 
-    def complete_run(
-        self, ctx: tf.train.SessionRunContext, fetches: object
-    ) -> tf.train.SessionRunArgs | None:
+    def complete_run(self, ctx: tf.train.SessionRunContext, fetches: object) -> tf.train.SessionRunArgs | None:
         """Take part in a run in which only the fetches of a callback need the input. See HookedSession."""
         return self._arguments(ctx) if self._depends_on_input(fetches) else None
 

@@ -44,9 +44,7 @@ class TensorInput(FeedfreeInput):
         with self.cached_name_scope():
             tensors = self.get_tensor_fn()
         name = type(self).__name__
-        check_type(
-            f"{name}: the result of get_tensor_fn", tensors, (list, tuple), advice="Return [tensor, ...]."
-        )
+        check_type(f"{name}: the result of get_tensor_fn", tensors, (list, tuple), advice="Return [tensor, ...].")
         check_num_inputs(name, "the number of tensors from get_tensor_fn", tensors, self._signature)
         return tensors
 
@@ -80,8 +78,6 @@ class DummyConstantInput(TensorInput):
     def _make_zeros(self) -> list[tf.Tensor]:
         tower = getattr(get_current_tower_context(), "index", 0)
         return [
-            tf.constant(
-                "" if spec.dtype == tf.string else 0, spec.dtype, shape, name=f"dummy-{spec.name}-{tower}"
-            )
+            tf.constant("" if spec.dtype == tf.string else 0, spec.dtype, shape, name=f"dummy-{spec.name}-{tower}")
             for spec, shape in zip(self._signature, self.shapes)
         ]

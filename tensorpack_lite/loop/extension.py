@@ -136,9 +136,7 @@ def check_extensions(extensions: Sequence[object]) -> None:
     names = list(_TAKEN)
     for one in extensions:
         if not isinstance(one, Extension):
-            raise TypeError(
-                f"Trainer.extensions: expected a list of Extension, got {describe_got(one)} in it."
-            )
+            raise TypeError(f"Trainer.extensions: expected a list of Extension, got {describe_got(one)} in it.")
         if one.state_name in names:
             raise ValueError(
                 f"Trainer.extensions: the state_name '{one.state_name}' of {type(one).__name__} is taken. Give it another one."

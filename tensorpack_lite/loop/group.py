@@ -20,9 +20,7 @@ _SLOW_TOTAL_SECS = 2.0
 _SLOW_SECS = 1.0
 _SLOW_SHARE = 0.3
 
-_OWED = [name for name, moment in MOMENTS.items() if moment.at_resume == OWED] + [
-    "trigger"
-]  # which they call
+_OWED = [name for name, moment in MOMENTS.items() if moment.at_resume == OWED] + ["trigger"]  # which they call
 
 _Triggers = List[Tuple[int, Optional[Call], Callable[[], None]]]
 
@@ -160,8 +158,7 @@ class Callbacks(Callback):
         """Replace each method to call at each step by `replace(call, method)`."""
         for moment, triggers in self._in_step.items():
             self._in_step[moment] = [
-                (number, call, method if call is None else replace(call, method))
-                for number, call, method in triggers
+                (number, call, method if call is None else replace(call, method)) for number, call, method in triggers
             ]
 
     def _trigger_epoch(self) -> None:
@@ -212,9 +209,7 @@ class Callbacks(Callback):
     def _begin(self, row: Moment) -> int:
         """Set the phase at the beginning of a moment. Return how many callbacks had been called in it when the checkpoint was saved."""
         is_owed = row.at_resume == OWED
-        if (
-            self._resumed is not None and self._resumed[0] != row.name
-        ):  # the phase is still that of the checkpoint
+        if self._resumed is not None and self._resumed[0] != row.name:  # the phase is still that of the checkpoint
             return len(self.cbs) if is_owed else 0
         first = 0 if self._resumed is None or not is_owed else self._resumed[1]
         self._resumed = None

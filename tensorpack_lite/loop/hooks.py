@@ -22,9 +22,7 @@ class CallbackToHook(tf.train.SessionRunHook):  # type: ignore[misc]  # TensorFl
         """Call the callback's `before_run`."""
         return self.callback.before_run(run_context)
 
-    def after_run(
-        self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues
-    ) -> None:
+    def after_run(self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         """Call the callback's `after_run`."""
         self.callback.after_run(run_context, run_values)
 

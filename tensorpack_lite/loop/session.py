@@ -169,9 +169,7 @@ class HookedSession:
 
     def replace_calls(self, replace: Callable[[Call, Any], Any]) -> None:
         """Replace each method of a callback that is called in a run by `replace(call, method)`."""
-        self._befores = [
-            (call, method if call is None else replace(call, method)) for call, method in self._befores
-        ]
+        self._befores = [(call, method if call is None else replace(call, method)) for call, method in self._befores]
         self._afters = [
             (call, method if call is None else replace(call, method), position)
             for call, method, position in self._afters

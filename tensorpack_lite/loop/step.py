@@ -63,9 +63,7 @@ class StepCache:
         if key not in self._steps:
             if len(self._steps) >= _MAX_STEPS:
                 self._steps.clear()
-            self._steps[key] = Step(
-                self._session, fetches, feed_keys, merged, run_metadata is not None, requests
-            )
+            self._steps[key] = Step(self._session, fetches, feed_keys, merged, run_metadata is not None, requests)
         return self._steps[key]
 
 
@@ -93,9 +91,7 @@ class Step:
         self._traced = options is not None or wants_metadata
         feeds = _resolve_feeds(graph, feed_keys)
         self._conversions = [
-            FeedConverter(
-                f"HookedSession.run: the value for {tensor.name}", tensor.dtype, tensor.shape
-            ).convert
+            FeedConverter(f"HookedSession.run: the value for {tensor.name}", tensor.dtype, tensor.shape).convert
             for tensor in feeds
         ]
         leaves = _Leaves(graph)
@@ -108,16 +104,12 @@ class Step:
         self._nothing = [NOTHING] * (len(requests) + 1)
         # A tensor that is fed is not computed; its value is copied to the results.
         position_of_feed = {feed.name: position for position, feed in enumerate(feeds)}
-        self._fed = [
-            (i, position_of_feed[t.name]) for i, t in enumerate(leaves.tensors) if t.name in position_of_feed
-        ]
+        self._fed = [(i, position_of_feed[t.name]) for i, t in enumerate(leaves.tensors) if t.name in position_of_feed]
         computed = [t for t in leaves.tensors if t.name not in position_of_feed]
         self.fetches: list[tf.Tensor | tf.Operation] = [*computed, *leaves.operations]
         self._call = None
         if computed or leaves.operations:
-            self._call = prepare_run(
-                "HookedSession.run", session, computed, leaves.operations, feeds, options
-            )
+            self._call = prepare_run("HookedSession.run", session, computed, leaves.operations, feeds, options)
 
     def count(self, operations: Sequence[tf.Operation]) -> int:
         """Return how many of some operations of the graph a run executes, outside of branches and loops."""
@@ -159,9 +151,7 @@ class Step:
             hook_values[position] = _SessionRunValues(build(values), None, None)
         return hook_values
 
-    def _collect_feeds(
-        self, feed_dict: Mapping[Any, Any] | None, requests: list[Request]
-    ) -> list[np.ndarray]:
+    def _collect_feeds(self, feed_dict: Mapping[Any, Any] | None, requests: list[Request]) -> list[np.ndarray]:
         """Convert the values of this run to arrays, in the order of the prepared feeds."""
         values = [value for source in _feed_sources(feed_dict, requests) for value in source.values()]
         return [convert(value) for convert, value in zip(self._conversions, values)]
@@ -198,10 +188,7 @@ class _Leaves:
 
     def _add_leaf(self, leaf: object) -> Callable[[Any], Any] | None:
         try:
-            if isinstance(leaf, str):
-                element = find_fetch(self._graph, leaf)
-            else:
-                element = self._graph.as_graph_element(leaf)
+            element = find_fetch(self._graph, leaf) if isinstance(leaf, str) else self._graph.as_graph_element(leaf)
         except TypeError as error:
             raise TypeError(
                 f"HookedSession.run: cannot fetch {leaf!r} (expected tensors, operations, variables or names, got "
@@ -225,9 +212,7 @@ def _resolve_feeds(graph: tf.Graph, keys: list[tf.Tensor | str]) -> list[tf.Tens
         tensor = graph.as_graph_element(key, allow_operation=False)
         refuse_feed(tensor, "HookedSession.run")
         if any(tensor is other for other in feeds):
-            raise RuntimeError(
-                f"HookedSession.run: {tensor.name} is fed twice, by run() and a hook or by two hooks."
-            )
+            raise RuntimeError(f"HookedSession.run: {tensor.name} is fed twice, by run() and a hook or by two hooks.")
         feeds.append(tensor)
     return feeds
 

@@ -151,9 +151,7 @@ def BatchNorm(
     channels, dtype = require_known_channels("BatchNorm", inputs, axis), statistics_dtype(inputs)
     zeros, ones = same_constant(0.0), same_constant(1.0)
     weights = NormWeights(
-        *affine_parameters(
-            channels, dtype, center, scale, beta_initializer or zeros, gamma_initializer or ones
-        ),
+        *affine_parameters(channels, dtype, center, scale, beta_initializer or zeros, gamma_initializer or ones),
         *_create_averages(channels, dtype, {"mean/EMA": zeros, "variance/EMA": ones}),
     )
     if not is_training:
@@ -311,9 +309,7 @@ def _find_joint_mean(sync_statistics: str | None) -> Callable[[tf.Tensor], tf.Te
         ranks = getattr(context, "ranks", None)
         mean, peers, is_alone = mean_over_ranks, "process", ranks is not None and ranks.size == 1
     if is_alone:
-        log_once(
-            f"BatchNorm: sync_statistics={sync_statistics!r} has no effect with one {peers}.", func="warning"
-        )
+        log_once(f"BatchNorm: sync_statistics={sync_statistics!r} has no effect with one {peers}.", func="warning")
         return None
     return partial(mean, who=layer_title("BatchNorm"))
 
@@ -365,9 +361,7 @@ def _update_average(average: tf.Variable, value: tf.Tensor, momentum: float | tf
         if handle is None:
             return average.assign_sub(difference * share, read_value=False)
         # a single operation that computes average -= share * difference
-        return tf.raw_ops.ResourceApplyGradientDescent(
-            var=handle, alpha=share, delta=difference, name="update"
-        )
+        return tf.raw_ops.ResourceApplyGradientDescent(var=handle, alpha=share, delta=difference, name="update")
 
 
 def _add_updates(updates: list[tf.Operation], outputs: tf.Tensor, is_internal: bool) -> tf.Tensor:

@@ -93,9 +93,7 @@ def require_integer(layer: str, name: str, value: Any) -> int:
         )
     check_type(f"{layer_title(layer)}: {name}", number, Real, "a positive integer")
     if number != number // 1 or number < 1:
-        raise ValueError(
-            f"{layer_title(layer)}: {name} is invalid (expected a positive integer, got {number})."
-        )
+        raise ValueError(f"{layer_title(layer)}: {name} is invalid (expected a positive integer, got {number}).")
     return int(number)
 
 
@@ -122,9 +120,7 @@ def require_padding(layer: str, padding: str) -> str:
         ValueError: the padding is neither.
     """
     if not isinstance(padding, str) or padding.upper() not in ("SAME", "VALID"):
-        raise ValueError(
-            f"{layer_title(layer)}: padding is unknown (expected 'same' or 'valid', got {padding!r})."
-        )
+        raise ValueError(f"{layer_title(layer)}: padding is unknown (expected 'same' or 'valid', got {padding!r}).")
     return padding.upper()
 
 

@@ -101,9 +101,7 @@ def Conv2D(
     steps = shape4d(strides, kernel_format)
     convolve = partial(tf.nn.conv2d, strides=steps, padding=padding, data_format=kernel_format)
     if dilation != [1, 1]:  # on a CPU, TensorFlow 1.15 has no gradient of `tf.nn.conv2d(dilations=...)`
-        convolve = partial(
-            tf.nn.convolution, padding=padding, dilation_rate=dilation, data_format=kernel_format
-        )
+        convolve = partial(tf.nn.convolution, padding=padding, dilation_rate=dilation, data_format=kernel_format)
     images = convert_layout(inputs, data_format, kernel_format)
     weights = read_as(kernel, inputs.dtype)
     if split == 1 or (dilation == [1, 1] and get_num_gpu() > 0):
@@ -117,9 +115,7 @@ def Conv2D(
     return bias_and_activate(outputs, kernel, data_format, *options)
 
 
-def _check_combination(
-    channels: int, filters: int, split: int, strides: list[int], dilation: list[int]
-) -> None:
+def _check_combination(channels: int, filters: int, split: int, strides: list[int], dilation: list[int]) -> None:
     if channels % split or filters % split:
         raise ValueError(
             f"{layer_title('Conv2D')}: split is invalid (expected a divisor of both the {channels} input channels and the "

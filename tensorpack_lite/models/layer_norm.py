@@ -54,9 +54,7 @@ def LayerNorm(
     """
     inputs = require_rank("LayerNorm", inputs, (2, 4), data_format)
     axes = list(range(1, inputs.shape.ndims))
-    return _normalize_datapoints(
-        "LayerNorm", inputs, axes, epsilon, data_format, center, scale, gamma_initializer
-    )
+    return _normalize_datapoints("LayerNorm", inputs, axes, epsilon, data_format, center, scale, gamma_initializer)
 
 
 @layer_register()
@@ -94,9 +92,7 @@ def InstanceNorm(
     """
     inputs = require_rank("InstanceNorm", inputs, (4,), data_format)
     axes = [1, 2] if data_format == "channels_last" else [2, 3]
-    return _normalize_datapoints(
-        "InstanceNorm", inputs, axes, epsilon, data_format, center, scale, gamma_initializer
-    )
+    return _normalize_datapoints("InstanceNorm", inputs, axes, epsilon, data_format, center, scale, gamma_initializer)
 
 
 def _normalize_datapoints(
@@ -112,9 +108,7 @@ def _normalize_datapoints(
     rank = inputs.shape.ndims
     channel_axis = rank - 1 if data_format == "channels_last" else 1
     channels = require_known_channels(layer, inputs, channel_axis)
-    gamma, beta = affine_parameters(
-        channels, statistics_dtype(inputs), center, scale, None, gamma_initializer
-    )
+    gamma, beta = affine_parameters(channels, statistics_dtype(inputs), center, scale, None, gamma_initializer)
     scale_by, shift_by = (along(shared_read(var), channel_axis, rank) for var in (gamma, beta))
     mean, variance = compute_moments(inputs, axes)
     outputs = normalize(inputs, mean, variance, shift_by, scale_by, epsilon)

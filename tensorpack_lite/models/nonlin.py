@@ -45,9 +45,7 @@ def Maxout(x: tf.Tensor, num_unit: int) -> tf.Tensor:
         )
     shape = tf.concat([tf.shape(x)[:-1], [channels // num_unit, num_unit]], 0)
     # the gradient counts equal values, in the dtype of x
-    outputs = tf.identity(
-        compute_in_float32(partial(tf.reduce_max, axis=-1), tf.reshape(x, shape)), name="output"
-    )
+    outputs = tf.identity(compute_in_float32(partial(tf.reduce_max, axis=-1), tf.reshape(x, shape)), name="output")
     outputs.set_shape(x.shape.as_list()[:-1] + [channels // num_unit])
     return outputs
 

@@ -143,8 +143,7 @@ def normalize_channels(
 ) -> tf.Tensor:
     """Normalize each channel by the given mean and variance."""
     mean, variance, beta, gamma = (
-        along(shared_read(vector), axis, inputs.shape.ndims)
-        for vector in (mean, variance, weights.beta, weights.gamma)
+        along(shared_read(vector), axis, inputs.shape.ndims) for vector in (mean, variance, weights.beta, weights.gamma)
     )
     return normalize(inputs, mean, variance, beta, gamma, epsilon)
 

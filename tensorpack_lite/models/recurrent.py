@@ -97,9 +97,7 @@ def LSTM(
 
     Source: Hochreiter, Schmidhuber 1997, "Long short-term memory"; Gers et al. 2000 for the forget gate.
     """
-    cell = LSTMCell(
-        require_integer("LSTM", "units", units), kernel_initializer, kernel_regularizer, forget_bias
-    )
+    cell = LSTMCell(require_integer("LSTM", "units", units), kernel_initializer, kernel_regularizer, forget_bias)
     return _run_layers(
         cell, inputs, num_layers, bidirectional, sequence_length, mask, initial_state, time_major, unroll
     )
@@ -268,9 +266,7 @@ def _scan(step: Step, inputs: object, state: object, backward: bool) -> Any:
 
 def _unrolled(step: Step, inputs: object, state: Any, backward: bool) -> Any:
     """Return the same as `_scan`, from steps that follow each other in the graph."""
-    parts = [
-        part.steps if isinstance(part, Unstacked) else tf.unstack(part) for part in tf.nest.flatten(inputs)
-    ]
+    parts = [part.steps if isinstance(part, Unstacked) else tf.unstack(part) for part in tf.nest.flatten(inputs)]
     of_steps = list(zip(*parts))
     states = []
     for of_step in reversed(of_steps) if backward else of_steps:
@@ -349,9 +345,7 @@ def _make_initial_states(
 
 def _require_shape(layer: str, what: str, tensor: tf.Tensor, shape: tf.TensorShape) -> None:
     if not tensor.shape.is_compatible_with(shape):
-        raise ValueError(
-            f"{layer_title(layer)}: {what} has the wrong shape (expected {shape}, got {tensor.shape})."
-        )
+        raise ValueError(f"{layer_title(layer)}: {what} has the wrong shape (expected {shape}, got {tensor.shape}).")
 
 
 def _pack(states: list[list[Any]]) -> Any:

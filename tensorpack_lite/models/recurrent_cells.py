@@ -51,9 +51,7 @@ class RecurrentCell:
         """Return the output, which is part of a state."""
         raise NotImplementedError
 
-    def build(
-        self, pieces: list[tf.Tensor], multiply_steps: MultiplySteps
-    ) -> tuple[Any, Step, dict[str, tf.Variable]]:
+    def build(self, pieces: list[tf.Tensor], multiply_steps: MultiplySteps) -> tuple[Any, Step, dict[str, tf.Variable]]:
         """
         Create the variables, and compute what does not depend on the state, for all steps of a piece at once.
 
@@ -112,9 +110,7 @@ class LSTMCell(RecurrentCell):
         """Return `h`."""
         return state.h
 
-    def build(
-        self, pieces: list[tf.Tensor], multiply_steps: MultiplySteps
-    ) -> tuple[Any, Step, dict[str, tf.Variable]]:
+    def build(self, pieces: list[tf.Tensor], multiply_steps: MultiplySteps) -> tuple[Any, Step, dict[str, tf.Variable]]:
         """Create `kernel` and `bias`. The inputs of the steps are those of the gates i, j, f and o."""
         kernel, bias = self._make_layer(pieces[0], 4 * self.units, 0.0)
         from_input, from_output = self._split(kernel)
@@ -148,9 +144,7 @@ class GRUCell(RecurrentCell):
         """Return the state."""
         return state
 
-    def build(
-        self, pieces: list[tf.Tensor], multiply_steps: MultiplySteps
-    ) -> tuple[Any, Step, dict[str, tf.Variable]]:
+    def build(self, pieces: list[tf.Tensor], multiply_steps: MultiplySteps) -> tuple[Any, Step, dict[str, tf.Variable]]:
         """Create two kernels and biases. The inputs of the steps are those of the gates r and u and of the candidate."""
         units = self.units
         gates_kernel, gates_bias = self._make_layer(pieces[0], 2 * units, 1.0, "gates/")
@@ -159,9 +153,7 @@ class GRUCell(RecurrentCell):
         candidate_from_input, candidate_from_output = self._split(candidate_kernel)
         kernel = tf.concat([gates_from_input, candidate_from_input], 1)
         bias = tf.concat([shared_read(gates_bias), shared_read(candidate_bias)], 0)
-        both = [
-            tf.split(multiply_last_axis(piece, kernel) + bias, [2 * units, units], axis=2) for piece in pieces
-        ]
+        both = [tf.split(multiply_last_axis(piece, kernel) + bias, [2 * units, units], axis=2) for piece in pieces]
         gates, gates_product = multiply_steps([piece for piece, _ in both], gates_from_output)
         candidate, candidate_product = multiply_steps([piece for _, piece in both], candidate_from_output)
 

@@ -46,9 +46,7 @@ def l1_regularizer(scale: float) -> Callable[[tf.Tensor], tf.Tensor]:
     return _Regularizer("l1", scale, lambda tensor: tf.reduce_sum(tf.abs(tensor)))
 
 
-def regularize_cost(
-    regex: str, func: Callable[[tf.Tensor], tf.Tensor], name: str = "regularize_cost"
-) -> tf.Tensor:
+def regularize_cost(regex: str, func: Callable[[tf.Tensor], tf.Tensor], name: str = "regularize_cost") -> tf.Tensor:
     """
     Return the sum of a cost over the trainable variables whose name matches.
 
@@ -109,9 +107,7 @@ def regularize_cost_from_collection(name: str = "regularize_cost") -> tf.Tensor:
     costs = _collected_in_tower("regularize_cost_from_collection", tf.GraphKeys.REGULARIZATION_LOSSES)
     if not costs:
         return _no_cost(name)
-    _log_once_in_graph(
-        f"regularize_cost_from_collection: found {len(costs)} losses in REGULARIZATION_LOSSES."
-    )
+    _log_once_in_graph(f"regularize_cost_from_collection: found {len(costs)} losses in REGULARIZATION_LOSSES.")
     tensors = [_find_tensor(cost) for cost in costs]
     return tf.add_n([_as_cost(tensor, tensor.op.name) for tensor in tensors], name=name)
 
@@ -159,9 +155,7 @@ def Dropout(
     """
     rate = _drop_rate(args, keep_prob, rate)
     if is_training is not None and training is not None:
-        raise ValueError(
-            f"{layer_title('Dropout')}: is_training and training are the same argument. Keep training."
-        )
+        raise ValueError(f"{layer_title('Dropout')}: is_training and training are the same argument. Keep training.")
     if not find_training("Dropout", training if is_training is None else is_training):
         return x
     warn_if_called_twice("Dropout", "the second mask differs from the first, and the gradients are wrong")
@@ -212,9 +206,7 @@ def _drop_rate(args: tuple, keep_prob: float | None, rate: float | tf.Tensor | N
         keep_prob = args[0]
     if keep_prob is not None:
         if rate is not None:
-            raise ValueError(
-                f"{who}: keep_prob and rate cannot be combined. Keep rate, the probability to drop."
-            )
+            raise ValueError(f"{who}: keep_prob and rate cannot be combined. Keep rate, the probability to drop.")
         rate = 1 - keep_prob
     if rate is None:
         return 0.5

@@ -65,9 +65,7 @@ class StaticDynamicShape:
 
     def __init__(self, tensor: tf.Tensor) -> None:
         if tensor.shape.ndims is None:
-            raise ValueError(
-                f"StaticDynamicShape: the rank of {tensor.name} is unknown. Use x.set_shape(...)."
-            )
+            raise ValueError(f"StaticDynamicShape: the rank of {tensor.name} is unknown. Use x.set_shape(...).")
         self._tensor = tensor
         self._static: list[int | None] = tensor.shape.as_list()
         self._changes: list[list[Callable[[Any], Any]]] = [[] for _ in self._static]

@@ -57,9 +57,7 @@ class VariableHolder:
             raise AttributeError(name)
         if name not in self._vars:
             known = ", ".join(self._vars) or "none"
-            raise _NoSuchVariable(
-                f"VariableHolder: no variable is called '{name}' (the variables are: {known})."
-            )
+            raise _NoSuchVariable(f"VariableHolder: no variable is called '{name}' (the variables are: {known}).")
         return self._vars[name]
 
 
@@ -81,9 +79,7 @@ def rename_get_variable(mapping: Mapping[str, str]) -> ContextManager[None]:
         ...     tf.get_variable("dense/kernel", [2, 2])         # its name is dense/W
     """
 
-    def custom_getter(
-        getter: Callable[..., tf.Variable], name: str, *args: object, **kwargs: object
-    ) -> tf.Variable:
+    def custom_getter(getter: Callable[..., tf.Variable], name: str, *args: object, **kwargs: object) -> tf.Variable:
         scope, slash, last = name.rpartition("/")
         return getter(scope + slash + mapping.get(last, last), *args, **kwargs)
 
@@ -136,9 +132,7 @@ def _he_normal(shape: Sequence[int], dtype: tf.DType = tf.float32, partition_inf
     whole = shape if partition_info is None else partition_info.full_shape
     fan_in = max(1, int(np.prod(whole[:-1])))
     seed, seed2 = tf.get_seed(None)
-    normal = tf.raw_ops.RandomStandardNormal(
-        shape=tf.constant(shape, tf.int32), dtype=dtype, seed=seed, seed2=seed2
-    )
+    normal = tf.raw_ops.RandomStandardNormal(shape=tf.constant(shape, tf.int32), dtype=dtype, seed=seed, seed2=seed2)
     return normal * shared_constant(math.sqrt(2 / fan_in), dtype)
 
 
@@ -153,9 +147,7 @@ def same_constant(value: float) -> Callable[..., tf.Tensor]:
     """
     constants: dict[Any, Any] = {}
 
-    def initialize(
-        shape: Sequence[int], dtype: tf.DType = tf.float32, partition_info: Any = None
-    ) -> tf.Tensor:
+    def initialize(shape: Sequence[int], dtype: tf.DType = tf.float32, partition_info: Any = None) -> tf.Tensor:
         key = (tf.get_default_graph(), tuple(shape), tf.as_dtype(dtype))
         if key not in constants:
             constants[key] = tf.constant(value, dtype, shape)

@@ -52,9 +52,7 @@ class AsyncPredictorBase(PredictorBase):
     """Interface of predictors that return futures. A plain call waits for its outputs."""
 
     @abstractmethod
-    def put_task(
-        self, dp: Sequence[object], callback: Callable[[Future[Any]], None] | None = None
-    ) -> Future[Any]:
+    def put_task(self, dp: Sequence[object], callback: Callable[[Future[Any]], None] | None = None) -> Future[Any]:
         """
         Submit a datapoint.
 
@@ -195,9 +193,7 @@ class _Evaluation:
         self.shapes = [tensor.shape for tensor in feeds]
         self._names = [tensor.op.name for tensor in feeds]
         self._conversions = [
-            FeedConverter(
-                f"Predictor: '{t.op.name}'", t.dtype, t.shape, batch_advice="add it with x[None]."
-            ).convert
+            FeedConverter(f"Predictor: '{t.op.name}'", t.dtype, t.shape, batch_advice="add it with x[None].").convert
             for t in feeds
         ]
         # A tensor that is fed is not computed; its value is copied to the outputs.

@@ -46,9 +46,7 @@ class MultiThreadAsyncPredictor(AsyncPredictorBase):
     def __init__(self, predictors: Sequence[OnlinePredictor], batch_size: int = 5) -> None:
         self._predictors = list(predictors)
         if not self._predictors:
-            raise ValueError(
-                "MultiThreadAsyncPredictor: predictors is empty (expected at least one predictor)."
-            )
+            raise ValueError("MultiThreadAsyncPredictor: predictors is empty (expected at least one predictor).")
         for predictor in self._predictors:
             check_type("MultiThreadAsyncPredictor: a predictor", predictor, OnlinePredictor)
             if predictor.return_input:
@@ -83,9 +81,7 @@ class MultiThreadAsyncPredictor(AsyncPredictorBase):
             thread.start()
         self._is_started = True
 
-    def put_task(
-        self, dp: Sequence[object], callback: Callable[[Future[Any]], None] | None = None
-    ) -> Future[Any]:
+    def put_task(self, dp: Sequence[object], callback: Callable[[Future[Any]], None] | None = None) -> Future[Any]:
         """
         Submit a datapoint. Wait while 100 datapoints per predictor are waiting.
 
@@ -117,9 +113,7 @@ class MultiThreadAsyncPredictor(AsyncPredictorBase):
 
     def _do_call(self, dp: Sequence[object]) -> Any:
         if not self._is_started:
-            raise RuntimeError(
-                "MultiThreadAsyncPredictor: the worker threads are not running. Call start() first."
-            )
+            raise RuntimeError("MultiThreadAsyncPredictor: the worker threads are not running. Call start() first.")
         return super()._do_call(dp)
 
     def _cancel_waiting(self) -> None:

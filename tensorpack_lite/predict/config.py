@@ -75,9 +75,7 @@ class PredictConfig:
         self.session_creator = session_creator if session_creator is not None else NewSessionCreator()
         self.session_init = session_init if session_init is not None else JustCurrentSession()
         check_type("PredictConfig: session_creator", self.session_creator, tf.train.SessionCreator)
-        check_type(
-            "PredictConfig: session_init", self.session_init, SessionInit, advice="Use SmartInit(path)."
-        )
+        check_type("PredictConfig: session_init", self.session_init, SessionInit, advice="Use SmartInit(path).")
         all_inputs = [spec.name for spec in self.input_signature]
         self.input_names = _check_names("input_names", input_names, all_inputs)
         self.output_names = _check_names("output_names", output_names, [])
@@ -126,9 +124,7 @@ def _make_tower_func(
     if isinstance(tower_func, TowerFunc) and input_signature is None:
         input_signature = tower_func.input_signature
     if tower_func is None or input_signature is None:
-        raise ValueError(
-            "PredictConfig: there is no model. Pass model=..., or tower_func=... with input_signature=..."
-        )
+        raise ValueError("PredictConfig: there is no model. Pass model=..., or tower_func=... with input_signature=...")
     check_callable("PredictConfig: tower_func", tower_func, "a function of the input tensors")
     return TowerFunc(tower_func, input_signature)
 

@@ -71,9 +71,7 @@ class ModelExporter:
             >>> sess.run("probability:0", {"image:0": image})
         """
         if toco_compatible and not optimize:
-            raise ValueError(
-                "ModelExporter.export_compact: toco_compatible=True needs optimize=True. Pass both."
-            )
+            raise ValueError("ModelExporter.export_compact: toco_compatible=True needs optimize=True. Pass both.")
         with self._model() as (sess, inputs, outputs):
             results = [tensor.op.name for tensor in outputs]
             graph_def = sess.graph.as_graph_def()
@@ -132,9 +130,7 @@ class ModelExporter:
         """
         tags = [tf.saved_model.tag_constants.SERVING] if tags is None else tags
         if isinstance(tags, str):
-            raise type_error(
-                "ModelExporter.export_serving: tags", "a list of strings", tags, f"Write [{tags!r}]."
-            )
+            raise type_error("ModelExporter.export_serving: tags", "a list of strings", tags, f"Write [{tags!r}].")
         filename = os.fspath(filename).rstrip("/")
         _check_destination(filename, overwrite)
         with _unfinished(filename) as unfinished:
@@ -238,9 +234,7 @@ def _check_compact(content: bytes, outputs: list[str], expected: Expected, is_op
             hint = ""
             if re.search(r"expected (resource|\w+_ref)", str(error)):
                 hint = " The model may assign a variable in a branch of tf.cond, which a graph without variables cannot do."
-            raise RuntimeError(
-                f"{who}: TensorFlow cannot import the frozen graph: {error}.{hint} {advice}"
-            ) from error
+            raise RuntimeError(f"{who}: TensorFlow cannot import the frozen graph: {error}.{hint} {advice}") from error
         nodes = {operation.name for operation in graph.get_operations()}
         feeds = {name: value for name, value in expected.feeds.items() if name.split(":")[0] in nodes}
         try:
@@ -293,9 +287,7 @@ def _next_version(path: str) -> str:
     return os.path.join(parent, str(newest + 1))
 
 
-def _make_signatures(
-    names: Sequence[str], inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]
-) -> dict[str, Any]:
+def _make_signatures(names: Sequence[str], inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]) -> dict[str, Any]:
     return {name: _make_signature(_name(inputs), _name(outputs)) for name in names}
 
 
@@ -313,9 +305,7 @@ def _name(tensors: Sequence[tf.Tensor]) -> dict[str, tf.Tensor]:
     """Return tensors with their names in a signature. Those whose names would be equal keep their names in the graph."""
     by_name = {tensor.name: tensor for tensor in tensors}
     keys = [_key(tensor) for tensor in by_name.values()]
-    return {
-        name if keys.count(key) > 1 else key: tensor for key, (name, tensor) in zip(keys, by_name.items())
-    }
+    return {name if keys.count(key) > 1 else key: tensor for key, (name, tensor) in zip(keys, by_name.items())}
 
 
 def _key(tensor: tf.Tensor) -> str:

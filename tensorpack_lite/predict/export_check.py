@@ -38,9 +38,7 @@ class Expected(NamedTuple):
     outputs: list[np.ndarray] | None
 
 
-def evaluate(
-    who: str, session: tf.Session, inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]
-) -> Expected:
+def evaluate(who: str, session: tf.Session, inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]) -> Expected:
     """
     Run a model on an input of its shape, in which unknown dimensions are 1. Log why if it does not run.
 
@@ -102,9 +100,7 @@ def _find_file(tensor: tf.Tensor) -> str:
     """Return the first path of an existing file in a constant of strings; an empty text if there is none."""
     if tensor.dtype.base_dtype != tf.string or tensor.op.type != "Const":
         return ""
-    values = [
-        value.decode(errors="replace") for value in tf.make_ndarray(tensor.op.get_attr("value")).reshape(-1)
-    ]
+    values = [value.decode(errors="replace") for value in tf.make_ndarray(tensor.op.get_attr("value")).reshape(-1)]
     files = (path for path in values if tf.gfile.Exists(path) and not tf.gfile.IsDirectory(path))
     return next(files, "")
 
@@ -150,9 +146,7 @@ def check_outputs(
 
 def warn_not_compared(who: str, reason: str) -> None:
     """Log why an exported model is not compared with the original. `reason` follows "because"."""
-    logger.warning(
-        f"{who}: the exported model is not compared with the original on an input, because {reason}"
-    )
+    logger.warning(f"{who}: the exported model is not compared with the original on an input, because {reason}")
 
 
 def _run_options() -> tf.RunOptions:
@@ -196,9 +190,7 @@ def _make_input(tensor: tf.Tensor) -> np.ndarray:
     return np.zeros(shape, dtype)
 
 
-def _find_different(
-    names: Sequence[str], expected: Sequence[np.ndarray], found: Sequence[np.ndarray]
-) -> str | None:
+def _find_different(names: Sequence[str], expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> str | None:
     """Return a description of the first output that differs by more than rounding."""
     for name, before, after in zip(names, expected, found):
         difference = _compare(np.asarray(before), np.asarray(after))
@@ -210,9 +202,7 @@ def _find_different(
 def _compare(before: np.ndarray, after: np.ndarray) -> str | None:
     """Return the difference between two arrays; None if it is only rounding."""
     if before.shape != after.shape or before.dtype != after.dtype:
-        return (
-            f"(expected {before.dtype.name} {list(before.shape)}, got {after.dtype.name} {list(after.shape)})"
-        )
+        return f"(expected {before.dtype.name} {list(before.shape)}, got {after.dtype.name} {list(after.shape)})"
     differs = _differs(before, after)
     count = int(np.count_nonzero(differs))
     allowed = 0 if before.dtype.kind in "fcV" else int(_SHARE_OF_INTEGERS * before.size)

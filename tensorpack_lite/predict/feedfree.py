@@ -43,9 +43,7 @@ class FeedfreePredictor(PredictorBase):
     """
 
     def __init__(self, config: PredictConfig, input_source: InputSource) -> None:
-        check_type(
-            "FeedfreePredictor: input_source", input_source, InputSource, advice="Wrap it: QueueInput(df)."
-        )
+        check_type("FeedfreePredictor: input_source", input_source, InputSource, advice="Wrap it: QueueInput(df).")
         if config.return_input:
             raise ValueError(
                 "FeedfreePredictor: config has return_input=True, but the input comes from the graph. Use "

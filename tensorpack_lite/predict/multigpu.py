@@ -47,9 +47,7 @@ class MultiTowerOfflinePredictor(OnlinePredictor):
             tensors = []
             for index, tower in enumerate(towers):
                 handle = _build_tower(config, inputs, tower, is_first=index == 0)
-                tensors.append(
-                    (handle.get_tensors(config.input_names), handle.get_tensors(config.output_names))
-                )
+                tensors.append((handle.get_tensors(config.input_names), handle.get_tensors(config.output_names)))
             with config._new_session() as self.sess:
                 self.predictors = [OnlinePredictor(*both, config.return_input, self.sess) for both in tensors]
         super().__init__(*tensors[0], config.return_input, self.sess)
@@ -112,9 +110,7 @@ class DataParallelOfflinePredictor(OnlinePredictor):
                 super().__init__(input_tensors, output_tensors, config.return_input, sess)
 
 
-def _build_tower(
-    config: PredictConfig, inputs: Sequence[tf.Tensor], tower: int, is_first: bool
-) -> TowerTensorHandle:
+def _build_tower(config: PredictConfig, inputs: Sequence[tf.Tensor], tower: int, is_first: bool) -> TowerTensorHandle:
     """Build one tower on its device. All but the first reuse the variables."""
     device, name = device_of_gpu(tower), _name_of(tower)
     logger.info(f"Building the prediction tower '{name}' on device {device} ...")

@@ -195,9 +195,7 @@ class RankChannel(AloneChannel):
                 f"{len(line) / 2**20:.1f} MB). Set {MAX_LINE_VARIABLE} higher, the same on all ranks."
             )
         self._gathering = name
-        self._num_expected = (
-            1 if receivers == EACH else self.size if receivers == ALL or self.rank == 0 else None
-        )
+        self._num_expected = 1 if receivers == EACH else self.size if receivers == ALL or self.rank == 0 else None
         self._send(line)
         with self._changed:
             self._changed.wait_for(lambda: name in self._gathered or self.failure is not None)

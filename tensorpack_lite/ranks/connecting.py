@@ -68,9 +68,7 @@ def listen(host: str, ports: Sequence[int], size: int) -> socket.socket:
     )
 
 
-def connect(
-    rank: int, size: int, host: str, ports: Sequence[int], time_limit: float, key: bytes
-) -> socket.socket:
+def connect(rank: int, size: int, host: str, ports: Sequence[int], time_limit: float, key: bytes) -> socket.socket:
     """
     Connect a rank to the hub, and introduce it.
 
@@ -168,9 +166,7 @@ def reach(address: tuple[str, int], seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while True:
         try:
-            socket.create_connection(
-                address, max(0.1, min(_CONNECT_SECONDS, deadline - time.monotonic()))
-            ).close()
+            socket.create_connection(address, max(0.1, min(_CONNECT_SECONDS, deadline - time.monotonic()))).close()
             return
         except OSError:
             if time.monotonic() > deadline:

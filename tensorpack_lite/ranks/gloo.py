@@ -59,6 +59,4 @@ def gloo_variables(machines: Machines, rank: int) -> dict[str, str]:
 def _interface(address: str) -> str:
     """Return the network interface of this machine that has an address; an empty string if none has it."""
     found = psutil.net_if_addrs()
-    return next(
-        (name for name, addresses in found.items() if address in {entry.address for entry in addresses}), ""
-    )
+    return next((name for name, addresses in found.items() if address in {entry.address for entry in addresses}), "")

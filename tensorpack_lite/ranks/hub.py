@@ -74,9 +74,7 @@ class RankHub(threading.Thread):
         credentials: the conditions for a peer to join.
     """
 
-    def __init__(
-        self, listener: socket.socket, size: int, time_limit: float, credentials: Credentials
-    ) -> None:
+    def __init__(self, listener: socket.socket, size: int, time_limit: float, credentials: Credentials) -> None:
         super().__init__(name="RankHub", daemon=True)
         self._listener, self._size, self._limit = listener, size, time_limit
         self._port = listener.getsockname()[1]
@@ -276,9 +274,7 @@ class RankHub(threading.Thread):
         """Close the connection of a rank; unless it said goodbye, training fails for the reason."""
         if not rank.has_left:
             rank.has_left = True
-            self._fail(
-                f"Rank {rank.number} {reason}, {describe(rank.status)}.{cause} Look at its own output."
-            )
+            self._fail(f"Rank {rank.number} {reason}, {describe(rank.status)}.{cause} Look at its own output.")
         if rank.is_connected:
             self._selector.unregister(rank.connection)
             rank.connection.close()

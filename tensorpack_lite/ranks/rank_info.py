@@ -232,9 +232,7 @@ def _read_cluster(place: RankInfo, cluster: Cluster) -> RankInfo:
 
 # Shared parts ----------------------------------------------------------------------------------------------------------
 def _make(rank: GivenRank, job: str, *hosts: str) -> RankInfo:
-    return RankInfo(
-        rank.rank, rank.size or 1, rank.launcher, job, host=hosts[0] if hosts else "", hosts=hosts
-    )
+    return RankInfo(rank.rank, rank.size or 1, rank.launcher, job, host=hosts[0] if hosts else "", hosts=hosts)
 
 
 def _slurm_job(environ: Mapping[str, str]) -> str:

@@ -58,9 +58,7 @@ class RendezvousServer(socketserver.ThreadingTCPServer):
     def __init__(self, size: int, host: str, peers: Iterable[str] | None = None) -> None:
         self._peers = None if peers is None else {*peers, host}
         if self._peers is None and not is_loopback(host):
-            raise ValueError(
-                f"RendezvousServer: expected a loopback address such as 127.0.0.1, got {host!r}."
-            )
+            raise ValueError(f"RendezvousServer: expected a loopback address such as 127.0.0.1, got {host!r}.")
         super().__init__((host, 0), _Handler)
         self.port: int = self.server_address[1]
         self._size = size
@@ -190,9 +188,7 @@ class RendezvousStore:
             response = connection.getresponse()
             return response.status, response.read()
         except http.client.HTTPException as error:
-            raise OSError(
-                f"{self._host}:{self._port} is not a rendezvous server of Horovod: {error!r}"
-            ) from error
+            raise OSError(f"{self._host}:{self._port} is not a rendezvous server of Horovod: {error!r}") from error
         finally:
             connection.close()
 

@@ -31,9 +31,7 @@ def element(name: str, *children: object, **attributes: object) -> Html:
 
 def join(*children: object) -> Html:
     """Return the children one after the other; see `element`."""
-    return Html(
-        "".join(child if isinstance(child, Html) else _text(child) for child in children if child is not None)
-    )
+    return Html("".join(child if isinstance(child, Html) else _text(child) for child in children if child is not None))
 
 
 def table(head: Iterable[object], rows: Iterable[Iterable[object]], **attributes: object) -> Html:

@@ -105,9 +105,7 @@ def make_page(trainings: List[Training], comparison: Comparison | None = None) -
 
 
 def _document(title: str, *body: Html) -> str:
-    style, script = (
-        Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("page.css", "page.js")
-    )
+    style, script = (Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     # The browser loads nothing, and runs no other script, whatever the values in the page are.
     policy = f"default-src 'none'; img-src data:; style-src {_hash_of(style)}; script-src {_hash_of(script)}"
     head = element(

@@ -83,8 +83,7 @@ def draw_gallery(gallery: Gallery) -> Html:
     """Return a title and all pictures with their captions."""
     side = _LOGGED if gallery.is_logged else _SAMPLE
     figures = [
-        element("figure", _draw(picture, side), element("figcaption", picture.caption))
-        for picture in gallery.pictures
+        element("figure", _draw(picture, side), element("figcaption", picture.caption)) for picture in gallery.pictures
     ]
     left_out = f"{gallery.num_left_out} more omitted to keep the file small" if gallery.num_left_out else ""
     remarks = "; ".join(filter(None, (gallery.remark, left_out)))

@@ -149,9 +149,7 @@ def draw_legend(series: List[Series], number: int, trainings: List[Training]) ->
         if better:
             place = 1 if better < 0 else 2
             cells[place] = element("b", cells[place])
-        rows.append(
-            element("tr", element("th", label, scope="row"), *(element("td", cell) for cell in cells))
-        )
+        rows.append(element("tr", element("th", label, scope="row"), *(element("td", cell) for cell in cells)))
     head = [element("th", title, scope="col") for title in ("", "last", "min", "max")]
     return element("table", element("thead", element("tr", *head)), element("tbody", *rows), class_="legend")
 
@@ -160,9 +158,7 @@ def _controls(trainings: List[Training]) -> Html:
     runs = []
     for number, training in enumerate(trainings):
         swatch = element("i", class_=f"swatch c{number % NUM_COLORS}")
-        runs.append(
-            element("button", swatch, training.name, type="button", data_run=number, aria_pressed="true")
-        )
+        runs.append(element("button", swatch, training.name, type="button", data_run=number, aria_pressed="true"))
     slider = element("input", type="range", id="smoothing", min=0, max=0.98, step=0.02, value=0)
     scales = [element("button", scale, type="button", data_scale=scale) for scale in ("linear", "log")]
     return element(

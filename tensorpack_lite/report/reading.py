@@ -99,9 +99,7 @@ def read_training(directory: str, has_ended: bool = False) -> Training:
         NotADirectoryError: there is no such directory.
     """
     if not os.path.isdir(directory):
-        raise NotADirectoryError(
-            f"{directory} is not a directory. Expected the logger's directory of a training."
-        )
+        raise NotADirectoryError(f"{directory} is not a directory. Expected the logger's directory of a training.")
     training = Training(directory, os.path.basename(os.path.abspath(directory)) or directory)
     attempt = training.attempt
     training.manifest = attempt(MANIFEST, lambda: read_manifest(os.path.join(directory, MANIFEST)), {})

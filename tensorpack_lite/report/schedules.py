@@ -39,9 +39,7 @@ def draw_schedules(trainings: List[Training], charts: List[Dict[str, Any]]) -> H
             charts.append(data)
             head = element("header", element("h3", name))
             cards.append(element("article", head, svg, legend, class_="card", data_names=name))
-    unknown = [
-        str(name) for training in trainings for name in _list(training.part("planned values").get("unknown"))
-    ]
+    unknown = [str(name) for training in trainings for name in _list(training.part("planned values").get("unknown"))]
     remark = None
     if unknown:
         advice = "tensorpack-lite schedule train.py shows what functions of the script compute."

@@ -153,8 +153,7 @@ def better_directions(training: Training) -> Dict[str, int]:
     """Return `better_direction` of each scalar, but 0 in training if it has several losses and none is their total, as in a GAN."""
     is_total_missing = _has_several_losses(training)
     return {
-        name: 0 if is_total_missing and not is_validation(name) else better_direction(name)
-        for name in training.curves
+        name: 0 if is_total_missing and not is_validation(name) else better_direction(name) for name in training.curves
     }
 
 

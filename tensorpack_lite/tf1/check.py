@@ -32,9 +32,7 @@ from .unsupported import Unsupported, UnsupportedModule
 from .view import import_module, view
 
 _ROOTS = ("tensorflow", "tensorpack")
-_RELATIVE = (
-    "Python 3 imports modules beside a file only with a dot. Under run, it is imported as in Python 2."
-)
+_RELATIVE = "Python 3 imports modules beside a file only with a dot. Under run, it is imported as in Python 2."
 _SEARCHED = (*_ROOTS, "keras", *LIBRARIES)
 
 
@@ -144,9 +142,7 @@ def _removed_names(tree: ast.Module, source: bytes, file: str) -> Iterator[Missi
         yield Missing(file, line, name, sentence, is_provided=True)
 
 
-_OLD_ORDER = (
-    "TensorFlow 1.0 changed the order of the arguments. Under run, the one of TensorFlow 0.x works, too."
-)
+_OLD_ORDER = "TensorFlow 1.0 changed the order of the arguments. Under run, the one of TensorFlow 0.x works, too."
 
 
 def _has_old_order(call: ast.Call, name: str) -> bool:
@@ -266,9 +262,7 @@ def _used_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module, node.lineno
-            yield from (
-                (f"{node.module}.{alias.name}", node.lineno) for alias in node.names if alias.name != "*"
-            )
+            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names if alias.name != "*")
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             root = _dotted(node).split(".")[0]
             if root not in rebound and root in aliases:
@@ -325,9 +319,7 @@ def _look_up(name: str, file: str, line: int) -> Iterator[Missing]:
                 plain = str(import_error).startswith("No module named")
                 yield Missing(file, line, path, str(error if plain else import_error))
                 return
-        has_modules = isinstance(value, ModuleType) and any(
-            isinstance(one, ModuleType) for one in vars(value).values()
-        )
+        has_modules = isinstance(value, ModuleType) and any(isinstance(one, ModuleType) for one in vars(value).values())
         if isinstance(value, Unsupported) or (isinstance(value, UnsupportedModule) and not has_modules):
             yield Missing(file, line, path, value.message)
             return

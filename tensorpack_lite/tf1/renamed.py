@@ -13,9 +13,7 @@ from ..compat import tfv1 as tf
 _SUMMARIES = (tf.GraphKeys.SUMMARIES,)
 
 
-def _batch_matmul(
-    x: Any, y: Any, adj_x: bool = False, adj_y: bool = False, name: str | None = None
-) -> tf.Tensor:
+def _batch_matmul(x: Any, y: Any, adj_x: bool = False, adj_y: bool = False, name: str | None = None) -> tf.Tensor:
     """Multiply batches of matrices [..., n, k] and [..., k, m], after an adjoint of x or y on request."""
     return tf.matmul(x, y, adjoint_a=bool(adj_x), adjoint_b=bool(adj_y), name=name)
 

@@ -22,9 +22,7 @@ def star_imports(tree: ast.Module) -> list[tuple[str, int]]:
     return [(node.module or "", node.level) for node in nodes if node.names[0].name == "*"]
 
 
-def find_star_names(
-    tree: ast.Module, roots: Sequence[str], own_names: set[str]
-) -> Iterator[tuple[int, str, str]]:
+def find_star_names(tree: ast.Module, roots: Sequence[str], own_names: set[str]) -> Iterator[tuple[int, str, str]]:
     """
     Yield the line, the full name and a sentence for each name that star imports do not give a file, or only a stand-in.
 

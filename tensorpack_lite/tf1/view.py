@@ -80,9 +80,7 @@ class TF1View(ModuleType):
         if path in RENAMED:
             return find_renamed(path)
         if not _IS_TF1:
-            with suppress(
-                AttributeError, ImportError
-            ):  # a name of TensorFlow 2 only, such as tf.random.set_seed
+            with suppress(AttributeError, ImportError):  # a name of TensorFlow 2 only, such as tf.random.set_seed
                 return operator.attrgetter(path)(tensorflow)
         raise AttributeError(describe_missing(f"tf.{path}", self.__dir__, REPLACEMENTS.get(path, "")))
 

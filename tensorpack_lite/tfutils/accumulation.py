@@ -81,19 +81,12 @@ class AccumGradOptimizer(ProxyOptimizer):
                 return tf.group(done, *stepped, name="cond_update_grad")
         return tf.group(done, *stepped, name=name)
 
-    def _apply_sums(
-        self, sums: list[tf.Variable], variables: list[tf.Variable], outer_scope: str
-    ) -> tf.Tensor:
+    def _apply_sums(self, sums: list[tf.Variable], variables: list[tf.Variable], outer_scope: str) -> tf.Tensor:
         """Apply and clear the sums. The wrapped optimizer's variables get the same names as without accumulation."""
         with tf.name_scope(f"{outer_scope}/" if outer_scope else None):
-            update = self._opt.apply_gradients(
-                [(total.read_value(), var) for total, var in zip(sums, variables)]
-            )
+            update = self._opt.apply_gradients([(total.read_value(), var) for total, var in zip(sums, variables)])
         with tf.control_dependencies([update]):
-            cleared = [
-                total.assign(tf.zeros(total.shape, total.dtype.base_dtype), read_value=False)
-                for total in sums
-            ]
+            cleared = [total.assign(tf.zeros(total.shape, total.dtype.base_dtype), read_value=False) for total in sums]
         with tf.control_dependencies(cleared):
             return tf.constant(True)
 
@@ -143,9 +136,7 @@ def _make_counter(variables: list[tf.Variable]) -> tf.Variable:
         return _make_zeros("counter", [], tf.int32, variables[0])
 
 
-def _make_zeros(
-    name: str, shape: tf.TensorShape | list[int], dtype: tf.DType, like: tf.Variable
-) -> tf.Variable:
+def _make_zeros(name: str, shape: tf.TensorShape | list[int], dtype: tf.DType, like: tf.Variable) -> tf.Variable:
     """Create a variable that is not trained, a resource variable if another one is."""
     return tf.get_variable(
         name,

@@ -85,9 +85,7 @@ def _may_accept(layer: Callable[..., object], name: str) -> bool:
     if not is_own or name in getattr(layer, "old_argument_names", ()):
         return True
     parameters = inspect.signature(layer).parameters
-    return name in parameters or any(
-        parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()
-    )
+    return name in parameters or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
 
 
 def get_arg_scope() -> defaultdict:

@@ -47,9 +47,7 @@ def find_best(directory: str) -> str:
         )
     if len({(best.statistic, best.step) for best in found}) > 1:
         names = ", ".join(f"{best.name} ('{best.statistic}' = {best.value:.5g})" for best in found)
-        raise ValueError(
-            f"There are several best checkpoints in {directory}: {names}. Pass the path of one of them."
-        )
+        raise ValueError(f"There are several best checkpoints in {directory}: {names}. Pass the path of one of them.")
     return os.path.join(directory, found[0].name)
 
 

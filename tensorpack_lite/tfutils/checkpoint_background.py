@@ -34,8 +34,7 @@ class VariableWriter:
         (operation,) = saved.op.control_inputs
         _, names, slices, *self._tensors = operation.inputs
         self._names, self._slices = (
-            [text.decode() for text in tf.make_ndarray(const.op.get_attr("value"))]
-            for const in (names, slices)
+            [text.decode() for text in tf.make_ndarray(const.op.get_attr("value"))] for const in (names, slices)
         )
         self.num_bytes = sum(
             (tensor.shape.num_elements() or 0) * tensor.dtype.base_dtype.size for tensor in self._tensors
@@ -155,9 +154,7 @@ class BackgroundSave:
             if self._error is None:
                 write()
 
-        self._thread = threading.Thread(
-            target=self._run, args=(join_and_write,), name="ModelSaver", daemon=True
-        )
+        self._thread = threading.Thread(target=self._run, args=(join_and_write,), name="ModelSaver", daemon=True)
         self._thread.start()
 
     def wait(self, timeout: float | None = None) -> bool:

@@ -149,9 +149,7 @@ def restoring(path: str) -> Iterator[None]:
     try:
         yield
     except _DAMAGED as error:
-        raise DamagedFileError(
-            f"{path} cannot be read as a checkpoint: {reason_of(error)}. {_ADVICE}"
-        ) from error
+        raise DamagedFileError(f"{path} cannot be read as a checkpoint: {reason_of(error)}. {_ADVICE}") from error
 
 
 def read_checkpoint_state(directory: str) -> Any:

@@ -78,9 +78,7 @@ class CheckpointStore:
         files = _files_of(self.directory, name)
         return files if f"{name}.index" in files else []
 
-    def save(
-        self, name: str, write: Callable[[str], object], read_back: Callable[[str], object] | None = None
-    ) -> None:
+    def save(self, name: str, write: Callable[[str], object], read_back: Callable[[str], object] | None = None) -> None:
         """
         Add or replace a checkpoint.
 
@@ -146,9 +144,7 @@ class CheckpointStore:
             if is_lone_part or re.fullmatch(temporary, file):
                 with self._disk_errors(file):
                     _gfile.remove(self.path(file))
-                logger.info(
-                    "%s: removed '%s', which a killed process left behind.", self._who, self.path(file)
-                )
+                logger.info("%s: removed '%s', which a killed process left behind.", self._who, self.path(file))
 
     def finish_replacing(self) -> None:
         """

@@ -135,10 +135,7 @@ def updates_wait_for_data(train_op: tf.Operation | tf.Tensor) -> bool:
     updates = {
         op.name
         for op in train_op.graph.get_operations()
-        if op.name in candidates
-        and _UPDATE.search(op.type)
-        and op.inputs
-        and op.inputs[0].op.name not in counters
+        if op.name in candidates and _UPDATE.search(op.type) and op.inputs and op.inputs[0].op.name not in counters
     }
     return all(updates <= names for names in after)
 
@@ -162,9 +159,7 @@ def _names_after(source: tf.Operation) -> set[str]:
 @graph_memoized
 def _names_needed(target_names: tuple[str, ...]) -> frozenset[str]:
     graph = tf.get_default_graph()
-    return frozenset(
-        op.name for op in operations_needed(graph.get_operation_by_name(name) for name in target_names)
-    )
+    return frozenset(op.name for op in operations_needed(graph.get_operation_by_name(name) for name in target_names))
 
 
 def _graph_of(elements: Iterable[tf.Tensor | tf.Operation | tf.Variable | str]) -> tf.Graph:

@@ -119,11 +119,7 @@ class FeedConverter:
 
     def _are_one_hot(self, value: object) -> bool:
         """Return whether the input takes the numbers of classes, and a value has one-hot rows instead."""
-        if (
-            self._dtype.kind not in "iu"
-            or not isinstance(value, np.ndarray)
-            or value.dtype.kind not in "buif"
-        ):
+        if self._dtype.kind not in "iu" or not isinstance(value, np.ndarray) or value.dtype.kind not in "buif":
             return False
         if self._shape.ndims != value.ndim - 1 or not self._shape.is_compatible_with(value.shape[:-1]):
             return False

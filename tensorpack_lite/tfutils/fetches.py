@@ -11,7 +11,9 @@ from ..compat import tfv1 as tf
 from ..utils.naming import list_names
 from .update_gate import is_gate
 
-_ADVICE = "Return it from the branch, and use what tf.cond returns; call tf.summary after tf.cond, with what it returns."
+_ADVICE = (
+    "Return it from the branch, and use what tf.cond returns; call tf.summary after tf.cond, with what it returns."
+)
 
 
 def prepare_run(

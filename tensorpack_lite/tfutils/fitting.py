@@ -8,9 +8,7 @@ from ..compat import tfv1 as tf
 from ..utils import logger
 
 
-def fit_to_variable(
-    value: np.ndarray | float, var: tf.Variable, ignore_mismatch: bool = False
-) -> np.ndarray | None:
+def fit_to_variable(value: np.ndarray | float, var: tf.Variable, ignore_mismatch: bool = False) -> np.ndarray | None:
     """
     Convert an array to the shape and dtype of a variable; see `SessionUpdate.relaxed_value_for_var`.
 
@@ -35,9 +33,7 @@ def fit_to_variable(
     shape, dtype, got = tf.TensorShape(var.shape), var.dtype.base_dtype, tf.as_dtype(array.dtype)
     if not shape.is_compatible_with(array.shape):
         new_shape = tuple(shape.as_list())
-        logger.warning(
-            f"Variable {var.op.name}: its new value is reshaped from {array.shape} to {new_shape}."
-        )
+        logger.warning(f"Variable {var.op.name}: its new value is reshaped from {array.shape} to {new_shape}.")
         array = array.reshape(new_shape)
     if got != dtype:
         logger.warning(f"Variable {var.op.name}: its new value is cast from {got.name} to {dtype.name}.")

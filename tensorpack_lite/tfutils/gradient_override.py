@@ -10,9 +10,7 @@ from ..utils.argtools import graph_memoized, memoized
 Gradient = Callable[..., Sequence[Any]]
 
 
-def with_gradient(
-    results: Sequence[tf.Tensor], inputs: Sequence[tf.Tensor], gradient: Gradient
-) -> list[tf.Tensor]:
+def with_gradient(results: Sequence[tf.Tensor], inputs: Sequence[tf.Tensor], gradient: Gradient) -> list[tf.Tensor]:
     """
     Return `results` with a custom gradient, which flows to `inputs`.
 

@@ -244,18 +244,14 @@ class ScaleGradient(MapGradient):
         >>> ScaleGradient([("conv0/.*", 0.0), (".*/b", 2.0)])
     """
 
-    def __init__(
-        self, multipliers: tuple[str, float] | list[tuple[str, float]], verbose: bool = True
-    ) -> None:
+    def __init__(self, multipliers: tuple[str, float] | list[tuple[str, float]], verbose: bool = True) -> None:
         if not isinstance(multipliers, list):
             multipliers = [multipliers]
         for pair in multipliers:
             if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)):
                 raise type_error("ScaleGradient", "a pair (regex, factor) or a list of them", pair)
         self._multipliers = multipliers
-        self._verbose = check_type(
-            "ScaleGradient: verbose", verbose, bool, advice="Put several pairs into one list."
-        )
+        self._verbose = check_type("ScaleGradient: verbose", verbose, bool, advice="Put several pairs into one list.")
         super().__init__(self._scale)
 
     def _scale(self, grad: tf.Tensor | None, var: tf.Variable) -> tf.Tensor | None:
@@ -264,9 +260,7 @@ class ScaleGradient(MapGradient):
         if factor is None or grad is None:
             return grad
         if self._verbose:
-            logger.info(
-                f"Gradient of '{var.op.name}' is " + (f"multiplied by {factor}" if factor else "dropped")
-            )
+            logger.info(f"Gradient of '{var.op.name}' is " + (f"multiplied by {factor}" if factor else "dropped"))
         return tf.scalar_mul(tf.cast(factor, grad.dtype), grad) if factor else None
 
 

@@ -56,9 +56,7 @@ def describe_graph(graph: tf.Graph, num_operations: int) -> dict[str, Any]:
     }
 
 
-def _describe_updates(
-    updates: Sequence[tf.Operation], initial: dict[str, Any]
-) -> dict[str, list[dict[str, Any]]]:
+def _describe_updates(updates: Sequence[tf.Operation], initial: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
     for op in updates:
         names = [argument.name for argument in op.op_def.input_arg]

@@ -104,6 +104,4 @@ def _trust_ratio(value: tf.Tensor, update: tf.Tensor) -> tf.Tensor:
     """Return |value| / |update|, or 1 if one of them is 0."""
     norm, length = tf.norm(value), tf.norm(update)
     is_positive = tf.logical_and(norm > 0, length > 0)
-    return tf.where(
-        is_positive, norm / tf.where(length > 0, length, tf.ones_like(length)), tf.ones_like(norm)
-    )
+    return tf.where(is_positive, norm / tf.where(length > 0, length, tf.ones_like(length)), tf.ones_like(norm))

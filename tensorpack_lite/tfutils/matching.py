@@ -90,6 +90,4 @@ def why_none_match(checkpoint: CheckpointReader, prefix: str | None) -> str:
                 f"The checkpoint has '{name}', the graph '{own_name}': layers without a name are numbered, and Keras "
                 "numbers those of all models in a process. Name the layers."
             )
-    return (
-        f"Does the model use other names{'' if prefix is None else f', or another prefix than {prefix!r}'}?"
-    )
+    return f"Does the model use other names{'' if prefix is None else f', or another prefix than {prefix!r}'}?"

@@ -33,18 +33,14 @@ class _Search:
 
     def __init__(self, graph: tf.Graph, is_wanted: _IsWanted) -> None:
         self._graph, self._is_wanted = graph, is_wanted
-        self._functions = {
-            function.signature.name: function for function in graph.as_graph_def().library.function
-        }
+        self._functions = {function.signature.name: function for function in graph.as_graph_def().library.function}
         self._relevant: dict[str, bool] = {}
 
     def is_relevant(self, kind: str) -> bool:
         """Return whether operations of a type match or call functions."""
         if kind not in self._relevant:
             definition = op_definition(self._graph, kind)
-            calls = kind in self._functions or any(
-                attr.type in ("func", "list(func)") for attr in definition.attr
-            )
+            calls = kind in self._functions or any(attr.type in ("func", "list(func)") for attr in definition.attr)
             is_data = "Dataset" in kind or "Iterator" in kind
             self._relevant[kind] = self._is_wanted(definition) or (calls and not is_data)
         return self._relevant[kind]

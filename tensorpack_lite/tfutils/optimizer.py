@@ -123,9 +123,7 @@ def accumulate_gradients(opt: tf.train.Optimizer, steps: int) -> ProxyOptimizer:
     `accumulate_gradients(clip_by_global_norm(opt, 1.0), 4)`.
     """
     check_at_least("accumulate_gradients: steps", steps, 1)
-    return apply_grad_processors(
-        AccumGradOptimizer(opt, steps), [ScaleGradient((".*", 1.0 / steps), verbose=False)]
-    )
+    return apply_grad_processors(AccumGradOptimizer(opt, steps), [ScaleGradient((".*", 1.0 / steps), verbose=False)])
 
 
 def split_processors(opt: tf.train.Optimizer) -> tuple[Callable[[GradVars], GradVars], tf.train.Optimizer]:

@@ -55,7 +55,9 @@ def cut_part(whole: np.ndarray, variable: tf.Variable, ignore_mismatch: bool = F
     if part is None:
         return whole
     if np.shape(whole) != part.full_shape:
-        misfit = f"Variable {part.full_name} has shape {part.full_shape}, but its new value has shape {np.shape(whole)}."
+        misfit = (
+            f"Variable {part.full_name} has shape {part.full_shape}, but its new value has shape {np.shape(whole)}."
+        )
         if not ignore_mismatch:
             raise ValueError(f"{misfit} Leave it out, or pass ignore_mismatch=True.")
         logger.warning(f"{misfit} Its part {variable.op.name} is skipped.")

@@ -225,9 +225,7 @@ def dropout(
         elif check_fraction("dropout: rate", drop_rate) == 0:
             return x
         key = streams.key(seed, counter)
-        noise = tf.random.stateless_uniform(
-            _noise_shape(x, noise_shape), key, dtype=x.dtype.base_dtype, **_ALGORITHM
-        )
+        noise = tf.random.stateless_uniform(_noise_shape(x, noise_shape), key, dtype=x.dtype.base_dtype, **_ALGORITHM)
         # On TensorFlow 1.15, tf.where_v2 takes three times as long as a multiplication.
         kept = tf.cast(noise >= drop_rate, x.dtype.base_dtype)
         return tf.multiply(x * (1 / (1 - drop_rate)), kept)

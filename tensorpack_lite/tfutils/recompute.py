@@ -95,18 +95,14 @@ class _Block:
         wrapped = [result for result, is_made in zip(results, is_wrapped) if is_made]
         ops = self._ancestors(wrapped)
         if not ops:
-            logger.warning(
-                "recompute_grad: nothing is recomputed, because no operation of the block can be repeated."
-            )
+            logger.warning("recompute_grad: nothing is recomputed, because no operation of the block can be repeated.")
             return results
         used = {tensor.name: tensor for op in ops for tensor in op.inputs}
         made = {tensor.name for op in ops for tensor in op.outputs}
         sources = [tensor for name, tensor in used.items() if name not in made and _has_gradient(tensor)]
 
         def gradient(*of_results: Any) -> list[Any]:
-            pairs = [
-                (result, of_result) for result, of_result in zip(wrapped, of_results) if of_result is not None
-            ]
+            pairs = [(result, of_result) for result, of_result in zip(wrapped, of_results) if of_result is not None]
             with tf.name_scope("recompute"):
                 repeated = self._repeat(ops, sources, [tensor for pair in pairs for tensor in pair])
             ends = [repeated[source.name] for source in sources]

@@ -115,12 +115,8 @@ class SessionCreatorAdapter(tf.train.SessionCreator):
         >>> SessionCreatorAdapter(NewSessionCreator(), lambda sess: LocalCLIDebugWrapperSession(sess))
     """
 
-    def __init__(
-        self, session_creator: tf.train.SessionCreator, func: Callable[[tf.Session], tf.Session]
-    ) -> None:
-        self._creator = check_type(
-            "SessionCreatorAdapter: session_creator", session_creator, tf.train.SessionCreator
-        )
+    def __init__(self, session_creator: tf.train.SessionCreator, func: Callable[[tf.Session], tf.Session]) -> None:
+        self._creator = check_type("SessionCreatorAdapter: session_creator", session_creator, tf.train.SessionCreator)
         self._func = func
 
     def create_session(self) -> tf.Session:

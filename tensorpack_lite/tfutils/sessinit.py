@@ -114,9 +114,7 @@ class ChainInit(SessionInit):
 
     def __init__(self, sess_inits: Sequence[SessionInit]) -> None:
         self.inits = [
-            check_type(
-                "ChainInit: an item of sess_inits", init, SessionInit, advice="Wrap it: SmartInit(...)."
-            )
+            check_type("ChainInit: an item of sess_inits", init, SessionInit, advice="Wrap it: SmartInit(...).")
             for init in sess_inits
         ]
         states = (init.checkpoint_state for init in self.inits if init.checkpoint_state is not None)
@@ -176,9 +174,7 @@ class SaverRestore(SessionInit):
 
     def offered_shapes(self) -> dict[str, tuple[int, ...]] | None:
         """Return the shapes in the checkpoint, except those in `ignore`."""
-        names = (
-            (get_op_tensor_name(key), shape) for key, shape in CheckpointReader(self.path).shapes.items()
-        )
+        names = ((get_op_tensor_name(key), shape) for key, shape in CheckpointReader(self.path).shapes.items())
         return {op_name: shape for (op_name, name), shape in names if name not in self.ignore}
 
     def _setup_graph(self) -> None:
@@ -299,9 +295,7 @@ class DictRestore(SessionInit):
 
     def __init__(self, variable_dict: dict[str, np.ndarray], ignore_mismatch: bool = False) -> None:
         check_type("DictRestore: variable_dict", variable_dict, dict, "a dictionary {name: array}")
-        self._values = {
-            get_op_tensor_name(name)[1]: np.asarray(value) for name, value in variable_dict.items()
-        }
+        self._values = {get_op_tensor_name(name)[1]: np.asarray(value) for name, value in variable_dict.items()}
         self._ignore_mismatch = ignore_mismatch
 
     def offered_shapes(self) -> dict[str, tuple[int, ...]] | None:
@@ -313,9 +307,7 @@ class DictRestore(SessionInit):
             variables = {var.name: var for var in tf.global_variables()}
         values = dict(self._values)
         for name in variables:
-            candidates = [
-                candidate for candidate in names_with_other_trainers(name) if candidate not in variables
-            ]
+            candidates = [candidate for candidate in names_with_other_trainers(name) if candidate not in variables]
             source = next((candidate for candidate in candidates if candidate in values), None)
             if name not in values and source is not None:
                 values[name] = values.pop(source)
@@ -323,13 +315,9 @@ class DictRestore(SessionInit):
         found, used = find_values(variables.values(), by_op_name, self._ignore_mismatch)
         logger.info("Variables to restore from dict: " + ", ".join(op_names(found)))
         warn_of_mismatch("graph", "dict", op_names(name for name in variables if name not in found))
-        unused = [
-            name for name in sorted(by_op_name) if name not in used and not _OF_TRAINING.fullmatch(name)
-        ]
+        unused = [name for name in sorted(by_op_name) if name not in used and not _OF_TRAINING.fullmatch(name)]
         if unused:
-            logger.warning(
-                "The following variables are in the dict, but not found in the graph: " + ", ".join(unused)
-            )
+            logger.warning("The following variables are in the dict, but not found in the graph: " + ", ".join(unused))
         SessionUpdate(sess, variables.values(), self._ignore_mismatch).update(found)
 
 
@@ -365,9 +353,7 @@ def SmartInit(  # noqa: N802
     if obj is None or (isinstance(obj, (str, list, tuple, dict)) and not obj):
         return JustCurrentSession()
     if isinstance(obj, (list, tuple)):
-        return ChainInit(
-            [SmartInit(source, ignore_mismatch=ignore_mismatch, checkpoint=checkpoint) for source in obj]
-        )
+        return ChainInit([SmartInit(source, ignore_mismatch=ignore_mismatch, checkpoint=checkpoint) for source in obj])
     if isinstance(obj, dict):
         return DictRestore(obj, ignore_mismatch=ignore_mismatch)
     if isinstance(obj, (str, os.PathLike)):
@@ -389,7 +375,5 @@ def _init_from_path(path: str, ignore_mismatch: bool) -> SessionInit:
     directory = directory or "."
     names = tf.gfile.ListDirectory(directory) if tf.gfile.IsDirectory(directory) else []
     if not any(name.startswith(start) for name in names):
-        raise ValueError(
-            f"SmartInit: there is no file {path}. Check the path; the current directory is {os.getcwd()}."
-        )
+        raise ValueError(f"SmartInit: there is no file {path}. Check the path; the current directory is {os.getcwd()}.")
     return SaverRestoreRelaxed(path) if ignore_mismatch else SaverRestore(path)

@@ -170,9 +170,7 @@ def add_activation_summary(
         add_tensor_summary(x, _DEFAULT_ACTIVATION_TYPES if types is None else types, name, collections)
 
 
-def add_param_summary(
-    *summary_lists: tuple[str, Sequence[str]], collections: Sequence[str] | None = None
-) -> None:
+def add_param_summary(*summary_lists: tuple[str, Sequence[str]], collections: Sequence[str] | None = None) -> None:
     """
     Summarize trainable variables, under `param-summary/`.
 
@@ -194,16 +192,12 @@ def add_param_summary(
     """
     for pair in summary_lists:
         if not (isinstance(pair, (list, tuple)) and len(pair) == 2 and isinstance(pair[0], str)):
-            raise type_error(
-                "add_param_summary", "pairs (regex, [types])", pair, "For example: ('.*/W', ['rms'])."
-            )
+            raise type_error("add_param_summary", "pairs (regex, [types])", pair, "For example: ('.*/W', ['rms']).")
     if _outside_main_tower():
         return
     with cached_name_scope("param-summary"):
         for var in tf.trainable_variables():
-            kinds = [
-                kind for regex, types in summary_lists if re.fullmatch(regex, var.op.name) for kind in types
-            ]
+            kinds = [kind for regex, types in summary_lists if re.fullmatch(regex, var.op.name) for kind in types]
             if kinds:
                 add_tensor_summary(read_before_update(var), kinds, name=var.op.name, collections=collections)
 

@@ -55,9 +55,7 @@ def rms(x: tf.Tensor, name: str | None = None) -> tf.Tensor:
         return tf.sqrt(mean_square, name=f"{x.op.name}/rms")
 
 
-def psnr(
-    prediction: tf.Tensor, ground_truth: tf.Tensor, maxp: float | None = None, name: str = "psnr"
-) -> tf.Tensor:
+def psnr(prediction: tf.Tensor, ground_truth: tf.Tensor, maxp: float | None = None, name: str = "psnr") -> tf.Tensor:
     """
     Return the peak signal-to-noise ratio in dB: 20 log10(maxp) - 10 log10(mean((prediction - ground_truth)^2)).
 
@@ -117,9 +115,7 @@ def sum_repeated_rows(x: tf.Tensor | tf.IndexedSlices | None) -> tf.Tensor | tf.
     return tf.IndexedSlices(values, rows, x.dense_shape)
 
 
-def map_values(
-    func: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor | tf.IndexedSlices
-) -> tf.Tensor | tf.IndexedSlices:
+def map_values(func: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor | tf.IndexedSlices) -> tf.Tensor | tf.IndexedSlices:
     """Apply a function to a tensor, or to the values of an `IndexedSlices`."""
     if isinstance(x, tf.IndexedSlices):
         return tf.IndexedSlices(func(x.values), x.indices, x.dense_shape)
@@ -172,9 +168,7 @@ def huber_loss(x: tf.Tensor, delta: float = 1, name: str = "huber_loss") -> tf.T
         return tf.where(absolute < delta, tf.square(x) * 0.5, delta * (absolute - 0.5 * delta), name=name)
 
 
-def get_scalar_var(
-    name: str, init_value: float, summary: bool = False, trainable: bool = False
-) -> tf.Variable:
+def get_scalar_var(name: str, init_value: float, summary: bool = False, trainable: bool = False) -> tf.Variable:
     """
     Return a float32 scalar variable.
 

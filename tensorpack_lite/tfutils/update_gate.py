@@ -63,9 +63,7 @@ def squared_norms(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
     return 2 * tf.stack([half if half.dtype == tf.float32 else tf.cast(half, tf.float32) for half in halves])
 
 
-def let_updates_pass_if(
-    condition: tf.Tensor, targets: Sequence[tf.Operation | tf.Tensor]
-) -> list[tf.Operation]:
+def let_updates_pass_if(condition: tf.Tensor, targets: Sequence[tf.Operation | tf.Tensor]) -> list[tf.Operation]:
     """
     Leave out all updates of variables in runs in which a condition is false.
 

@@ -72,9 +72,7 @@ def _save_arrays(arrays: dict[str, np.ndarray], prefix: str) -> None:
     names = sorted(arrays)
     with tf.Graph().as_default(), Session() as sess:
         tensors = [tf.placeholder(tf.as_dtype(arrays[name].dtype), arrays[name].shape) for name in names]
-        save = tf.raw_ops.SaveV2(
-            prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names), tensors=tensors
-        )
+        save = tf.raw_ops.SaveV2(prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names), tensors=tensors)
         sess.run(save, feed_dict={tensor.name: arrays[name] for tensor, name in zip(tensors, names)})
 
 
@@ -105,9 +103,7 @@ def load_npy_dict(path: str) -> dict[str, np.ndarray]:
         DamagedFileError: the file is damaged, does not contain a dictionary, or would execute code on loading.
         OSError: the file cannot be read.
     """
-    with open(path, "rb") as file, parsing(
-        path, "a dictionary of arrays", "Convert it to .npz if you trust it."
-    ):
+    with open(path, "rb") as file, parsing(path, "a dictionary of arrays", "Convert it to .npz if you trust it."):
         dtype = read_npy_header(file)[2]
         content = load_plain(file, encoding="latin1").tolist() if dtype.hasobject else dtype
     if not isinstance(content, dict):

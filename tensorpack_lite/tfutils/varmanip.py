@@ -50,9 +50,7 @@ class SessionUpdate:
         ignore_mismatch: skip arrays that cannot be converted, with a warning, instead of raising.
     """
 
-    def __init__(
-        self, sess: tf.Session, vars_to_update: Iterable[tf.Variable], ignore_mismatch: bool = False
-    ) -> None:
+    def __init__(self, sess: tf.Session, vars_to_update: Iterable[tf.Variable], ignore_mismatch: bool = False) -> None:
         self.sess = sess
         self.name_map = {var.name: var for var in vars_to_update}
         self.ignore_mismatch = ignore_mismatch
@@ -187,9 +185,7 @@ def save_checkpoint_vars(dic: dict[str, np.ndarray], path: str) -> None:
     """
     logger.info("Variables to save to %s:\n%s", path, ", ".join(sorted(dic)))
     if path.endswith(".npy"):
-        raise ValueError(
-            f"save_checkpoint_vars: cannot write {path}. Use the suffix .npz, or none for a checkpoint."
-        )
+        raise ValueError(f"save_checkpoint_vars: cannot write {path}. Use the suffix .npz, or none for a checkpoint.")
     if path.endswith(".npz"):
         write_npz_file(dic, path)
     else:

@@ -95,9 +95,7 @@ def override_to_local_variable(enable: bool = True) -> ContextManager[None]:
 
 def _make_local(getter: Callable[..., tf.Tensor], *args: object, **kwargs: Any) -> tf.Tensor:
     keys = kwargs.get("collections") or [tf.GraphKeys.GLOBAL_VARIABLES]
-    collections = [
-        key for key in keys if key not in (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES)
-    ]
+    collections = [key for key in keys if key not in (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES)]
     kwargs["collections"] = [tf.GraphKeys.LOCAL_VARIABLES, *collections]
     return getter(*args, **kwargs)
 

@@ -45,9 +45,7 @@ class DecoupledDecayOptimizer(ProxyOptimizer):
     PyTorch and Keras.
     """
 
-    def __init__(
-        self, opt: tf.train.Optimizer, learning_rate: Rate, weight_decay: Rate, regex: str = ".*"
-    ) -> None:
+    def __init__(self, opt: tf.train.Optimizer, learning_rate: Rate, weight_decay: Rate, regex: str = ".*") -> None:
         super().__init__(opt, type(self).__name__)
         self.learning_rate, self.weight_decay, self.regex = learning_rate, weight_decay, regex
         self._gradient_factor = 1.0
@@ -72,10 +70,7 @@ class DecoupledDecayOptimizer(ProxyOptimizer):
 
     def _decay(self, var: tf.Variable) -> tf.Operation:
         with tf.device(var.device):
-            factors = [
-                tf.cast(_value(rate), var.dtype.base_dtype)
-                for rate in (self.learning_rate, self.weight_decay)
-            ]
+            factors = [tf.cast(_value(rate), var.dtype.base_dtype) for rate in (self.learning_rate, self.weight_decay)]
             rate = factors[0] * factors[1]
             if self._gradient_factor != 1:
                 rate *= tf.cast(self._gradient_factor, rate.dtype)

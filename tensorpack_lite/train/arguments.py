@@ -39,9 +39,7 @@ def refuse_config(train: Func) -> Func:
     @functools.wraps(train)
     def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
         if len(args) == 1 and not kwargs and not isinstance(args[0], (list, tuple)):
-            raise type_error(
-                f"{type(self).__name__}.train", "a list of callbacks", args[0], _how_to_train("trainer")
-            )
+            raise type_error(f"{type(self).__name__}.train", "a list of callbacks", args[0], _how_to_train("trainer"))
         return train(self, *args, **kwargs)
 
     return checked  # type: ignore[return-value]

@@ -70,13 +70,9 @@ class CollectiveTrainer(RankTrainer):
     with a new trainer, on all ranks alike.
     """
 
-    def __init__(
-        self, average: bool = True, compression: str | None = None, time_limit: float = 300.0
-    ) -> None:
+    def __init__(self, average: bool = True, compression: str | None = None, time_limit: float = 300.0) -> None:
         if compression not in (None, "fp16"):
-            raise ValueError(
-                f"CollectiveTrainer: unknown compression (expected None or 'fp16', got {compression!r})."
-            )
+            raise ValueError(f"CollectiveTrainer: unknown compression (expected None or 'fp16', got {compression!r}).")
         super().__init__()
         self._average, self._compression = average, compression
         self._reach_within = min(_REACH_SECONDS, time_limit)

@@ -195,9 +195,7 @@ class AutoResumeTrainConfig(TrainConfig):
         self.session_init.expects_checkpoints = True
         place = resume_point_of(found)
         if found is None and always_resume and directory:
-            logger.info(
-                f"There is no checkpoint in {directory}: training starts with epoch {self.starting_epoch}."
-            )
+            logger.info(f"There is no checkpoint in {directory}: training starts with epoch {self.starting_epoch}.")
             restart = find_restart(os.environ)
             if restart and not given_rank():
                 logger.warning(

@@ -102,9 +102,7 @@ def DEFAULT_EXTENSIONS(  # noqa: N802
     ]
 
 
-def configured_extensions(
-    lint: str, lint_ignore: Sequence[str], on_hang: str, rehearse: bool
-) -> list[Extension]:
+def configured_extensions(lint: str, lint_ignore: Sequence[str], on_hang: str, rehearse: bool) -> list[Extension]:
     """Return the extensions that have settings in a TrainConfig. They replace those of the trainer."""
     return [Rehearsal(rehearse), Lint(lint, lint_ignore), HangDetection(on_hang)]
 

@@ -41,7 +41,9 @@ class DistributedTrainerParameterServer(_RemovedTrainer):
     has only the name.
     """
 
-    _REASON = "training with parameter servers on other machines needs parts of TensorFlow that exist only in TensorFlow 1."
+    _REASON = (
+        "training with parameter servers on other machines needs parts of TensorFlow that exist only in TensorFlow 1."
+    )
 
 
 class DistributedTrainerReplicated(_RemovedTrainer):

@@ -56,9 +56,7 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
         raise ValueError("launch_train_with_config: the config has no model. Pass TrainConfig(model=...).")
     source = config.data if config.data is not None else config.dataflow
     if source is None:
-        raise ValueError(
-            "launch_train_with_config: the config has no data. Pass TrainConfig(dataflow=...) or data=..."
-        )
+        raise ValueError("launch_train_with_config: the config has no data. Pass TrainConfig(dataflow=...) or data=...")
 
     model: Any = config.model
     trainer.model = model

@@ -69,9 +69,7 @@ class _MultiGPUTrainer(SingleCostTrainer):
         self._source = input
         return super()._setup_input(input_signature, input)
 
-    def _make_get_grad_fn(
-        self, input: InputSource, get_cost_fn: CostFn, get_opt_fn: OptFn
-    ) -> Callable[[], GradVars]:
+    def _make_get_grad_fn(self, input: InputSource, get_cost_fn: CostFn, get_opt_fn: OptFn) -> Callable[[], GradVars]:
         in_order: Any = input if isinstance(input, StagingInput) else _InOrder(input)
         return super()._make_get_grad_fn(in_order, get_cost_fn, get_opt_fn)
 
@@ -312,7 +310,5 @@ def _batch_size_of_data(source: object, inside: tuple[int, ...] = ()) -> int | N
     behind = [static_attribute(source, name) for name in ("_input", "ds")]
     behind += several if isinstance(several, (list, tuple)) else []
     inside = (*inside, id(source))  # a user's stage may refer to one that reads from it
-    sizes = {
-        _batch_size_of_data(part, inside) for part in behind if part is not None and id(part) not in inside
-    }
+    sizes = {_batch_size_of_data(part, inside) for part in behind if part is not None and id(part) not in inside}
     return sizes.pop() if len(sizes) == 1 else None

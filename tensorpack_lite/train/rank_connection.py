@@ -143,12 +143,8 @@ class RankConnection(Alone):
             self.channel.end_by_itself()
             raise RankError(failure) from error
         # The network may be down. The channel notices that after the time limit only.
-        if isinstance(error, tf.errors.UnavailableError) and any(
-            text in str(error) for text in _LOST_CONNECTIONS
-        ):
-            raise RankError(
-                f"Rank {self.rank} lost its connection to another rank: {reason_of(error)}"
-            ) from error
+        if isinstance(error, tf.errors.UnavailableError) and any(text in str(error) for text in _LOST_CONNECTIONS):
+            raise RankError(f"Rank {self.rank} lost its connection to another rank: {reason_of(error)}") from error
 
     def compare(self, values: Mapping[str, object]) -> None:
         """
@@ -170,12 +166,8 @@ class RankConnection(Alone):
         if told == _EQUAL:
             return
         found = None if told is None else _first_difference(told, mine)
-        found = (
-            found and f"Rank {self.rank} does not match rank 0: {found}. All ranks must run the same script."
-        )
-        failure = next(
-            filter(None, self.channel.all_gather("the first difference", found)), "The ranks differ."
-        )
+        found = found and f"Rank {self.rank} does not match rank 0: {found}. All ranks must run the same script."
+        failure = next(filter(None, self.channel.all_gather("the first difference", found)), "The ranks differ.")
         self.channel.fail(failure)
         raise RankError(failure)
 
@@ -253,9 +245,7 @@ class RankCallback(Callback):
 
     _chief_only = False
 
-    def __init__(
-        self, ranks: RankConnection, broadcast: Callable[[], None], every_epoch: Callable[[], bool]
-    ) -> None:
+    def __init__(self, ranks: RankConnection, broadcast: Callable[[], None], every_epoch: Callable[[], bool]) -> None:
         self._ranks, self._broadcast, self._every_epoch = ranks, broadcast, every_epoch
 
     def _before_train(self) -> None:
@@ -291,14 +281,10 @@ def _tell_first_that_differs(digests: Sequence[str], description: object) -> lis
     A description may have megabytes, and one difference is enough, so only one rank gets it.
     """
     differ = [rank for rank, digest in enumerate(digests) if digest != digests[0]]
-    return [
-        (description if rank == differ[0] else None) if differ else _EQUAL for rank in range(len(digests))
-    ]
+    return [(description if rank == differ[0] else None) if differ else _EQUAL for rank in range(len(digests))]
 
 
-def _first_difference(
-    first: Sequence[tuple[str, object]], second: Sequence[tuple[str, object]]
-) -> str | None:
+def _first_difference(first: Sequence[tuple[str, object]], second: Sequence[tuple[str, object]]) -> str | None:
     """Describe the first difference: a missing name, another value, or another order."""
     here, there = dict(first), dict(second)
     for name, value in [*here.items(), *there.items()]:

@@ -175,9 +175,7 @@ class RankTrainer(SingleCostTrainer):
         if not self._saves_together:
             exact = self.find_extension(ExactTraining)
             if exact is not None:
-                exact.not_exact = (
-                    "not all ranks have the chief's ModelSaver; give all ranks the same callbacks"
-                )
+                exact.not_exact = "not all ranks have the chief's ModelSaver; give all ranks the same callbacks"
 
     def _takes_part(self, cb: Callback) -> bool:
         return self._saves_together and isinstance(innermost(cb), ModelSaver)

@@ -145,11 +145,7 @@ def _guess_place(directory: str, path: str) -> ResumePoint | None:
             f"TrainConfig(session_init=SmartInit('{path}'))."
         )
     step = int(reader.read("global_step"))
-    ends = [
-        (row["epoch_num"], row["global_step"])
-        for row in rows
-        if _has_place(row) and row["global_step"] <= step
-    ]
+    ends = [(row["epoch_num"], row["global_step"]) for row in rows if _has_place(row) and row["global_step"] <= step]
     if not ends:
         return None
     epoch, last_step = ends[-1]
@@ -171,9 +167,7 @@ def _has_place(row: object) -> bool:
 def resume_point_of(session_init: object) -> ResumePoint | None:
     """Return the place in the state that a SessionInit carries; None if it carries none, or for any other object."""
     state = session_init.checkpoint_state if isinstance(session_init, SessionInit) else None
-    return (
-        None if state is None else ResumePoint.from_dict(state.get("place"), "SessionInit.checkpoint_state")
-    )
+    return None if state is None else ResumePoint.from_dict(state.get("place"), "SessionInit.checkpoint_state")
 
 
 def advance_graph_seed(step: int) -> None:
@@ -220,9 +214,7 @@ def find_savers(callbacks: Callbacks) -> list[ModelSaver]:
     return [saver for saver in map(innermost, callbacks.cbs) if isinstance(saver, ModelSaver)]
 
 
-def find_resume_point(
-    loop: TrainLoop, callbacks: Callbacks, state: dict[str, Any] | None
-) -> ResumePoint | None:
+def find_resume_point(loop: TrainLoop, callbacks: Callbacks, state: dict[str, Any] | None) -> ResumePoint | None:
     """
     Return the place at which a training continues.
 
@@ -255,9 +247,7 @@ def find_resume_point(
             f"of steps, which is step {place.num_steps} of epoch {place.epoch_num}."
         )
     if is_moved and place.phase not in before_step():
-        _warn_or_raise_skipped(
-            saved._replace(num_called=0) if saved.has_moments_left else saved, callbacks, ""
-        )
+        _warn_or_raise_skipped(saved._replace(num_called=0) if saved.has_moments_left else saved, callbacks, "")
     elif _num_called(place, callbacks) is None:
         differ = "The callbacks differ from those of the training that is resumed. "
         _warn_or_raise_skipped(place, callbacks, differ)
@@ -319,9 +309,7 @@ def continue_from(
     state = state or {}
     called = _num_called(place, callbacks)
     # only the chief's state has a place
-    saved = (
-        ResumePoint.from_dict(state["place"], "SessionInit.checkpoint_state") if "place" in state else place
-    )
+    saved = ResumePoint.from_dict(state["place"], "SessionInit.checkpoint_state") if "place" in state else place
     loop.resume_at(place.epoch_num, place.num_steps, place.has_triggers_left)
     callbacks.resume_at(
         place.phase,

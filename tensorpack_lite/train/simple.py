@@ -69,7 +69,5 @@ class QueueInputTrainer(SimpleTrainer):
     def _setup_input(self, input_signature: Sequence[tf.TensorSpec], input: InputSource) -> list[Callback]:
         logger.warning("QueueInputTrainer is deprecated. Use SimpleTrainer with a QueueInput.")
         if not isinstance(input, QueueInput):
-            raise type_error(
-                "QueueInputTrainer", "a QueueInput", input, "Use SimpleTrainer for other inputs."
-            )
+            raise type_error("QueueInputTrainer", "a QueueInput", input, "Use SimpleTrainer for other inputs.")
         return super()._setup_input(input_signature, input)

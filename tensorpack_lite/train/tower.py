@@ -254,9 +254,7 @@ class SingleCostTrainer(TowerTrainer):
             )
         return input.setup(input_signature)
 
-    def _make_get_grad_fn(
-        self, input: InputSource, get_cost_fn: CostFn, get_opt_fn: OptFn
-    ) -> Callable[[], GradVars]:
+    def _make_get_grad_fn(self, input: InputSource, get_cost_fn: CostFn, get_opt_fn: OptFn) -> Callable[[], GradVars]:
         """Return a function that builds a training tower and returns its list of `(gradient, variable)`."""
         options = GradientOptions(
             gate_gradients=self.GATE_GRADIENTS,

@@ -53,9 +53,7 @@ class TrainConfig(today_config.TrainConfig):
         self.optimizer = optimizer
         self.set_tower(nr_tower, tower, predict_tower)
 
-    def set_tower(
-        self, nr_tower: int = 1, tower: Sequence[int] | None = None, predict_tower: object = None
-    ) -> None:
+    def set_tower(self, nr_tower: int = 1, tower: Sequence[int] | None = None, predict_tower: object = None) -> None:
         """
         Select the GPUs.
 

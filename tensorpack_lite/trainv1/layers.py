@@ -109,12 +109,8 @@ def SeparableConv2D(  # noqa: N802, PLR0913 (the arguments of a convolution)
     kernel = [kernel_size] * 2 if isinstance(kernel_size, int) else list(kernel_size)
     initializer = kernel_initializer or tf.variance_scaling_initializer(2.0)
     depthwise = get_variable("depthwise_W", [*kernel, channels, depth_multiplier], initializer=initializer)
-    pointwise = get_variable(
-        "pointwise_W", [1, 1, channels * depth_multiplier, filters], initializer=initializer
-    )
-    outputs = tf.nn.separable_conv2d(
-        inputs, depthwise, pointwise, [1, strides, strides, 1], padding=padding.upper()
-    )
+    pointwise = get_variable("pointwise_W", [1, 1, channels * depth_multiplier, filters], initializer=initializer)
+    outputs = tf.nn.separable_conv2d(inputs, depthwise, pointwise, [1, strides, strides, 1], padding=padding.upper())
     variables = VariableHolder(depthwise_W=depthwise, pointwise_W=pointwise)
     if use_bias:
         variables.b = get_variable("b", [filters], initializer=bias_initializer or tf.zeros_initializer())

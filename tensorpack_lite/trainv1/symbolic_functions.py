@@ -34,9 +34,7 @@ def psnr_loss(
 
 
 # Costs of maps of edges ----------------------------------------------------------------------------------------------
-def class_balanced_cross_entropy(
-    pred: tf.Tensor, label: tf.Tensor, name: str = "cross_entropy_loss"
-) -> tf.Tensor:
+def class_balanced_cross_entropy(pred: tf.Tensor, label: tf.Tensor, name: str = "cross_entropy_loss") -> tf.Tensor:
     """
     Return the mean cross entropy of probabilities, in which the rarer class has the larger weight.
 
@@ -116,9 +114,7 @@ def contrastive_loss(
         return cost, tf.identity(similar, name="pos-dist"), tf.identity(other, name="neg-dist")
 
 
-def siamese_cosine_loss(
-    left: tf.Tensor, right: tf.Tensor, y: tf.Tensor, scope: str = "cosine_loss"
-) -> tf.Tensor:
+def siamese_cosine_loss(left: tf.Tensor, right: tf.Tensor, y: tf.Tensor, scope: str = "cosine_loss") -> tf.Tensor:
     """
     Return half the mean square of the difference between the cosine of two embeddings and 1 (similar) or -1.
 

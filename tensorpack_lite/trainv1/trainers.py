@@ -114,9 +114,7 @@ class _SingleCostTrainer(Trainer):
     def _setup(self) -> None:
         model, source = self.model, self._input_source
         if model is None or source is None:
-            raise ValueError(
-                f"trainv1.{type(self).__name__}: the config needs a model, and data or dataflow."
-            )
+            raise ValueError(f"trainv1.{type(self).__name__}: the config needs a model, and data or dataflow.")
         signature = model.get_input_signature()
         self.setup_graph(signature, source, self._build_graph_with_cost, self._get_optimizer)
 

@@ -12,9 +12,7 @@ _UNKNOWN = re.compile(r"got an unexpected keyword argument '(\w+)'")
 
 
 @contextmanager
-def explain_argument(
-    func: Callable[..., Any], kwargs: Mapping[str, Any], left_out: int = 0
-) -> Iterator[None]:
+def explain_argument(func: Callable[..., Any], kwargs: Mapping[str, Any], left_out: int = 0) -> Iterator[None]:
     """
     Name the argument that was probably meant, if a call of a function fails because it has no argument of a given name.
 

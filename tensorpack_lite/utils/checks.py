@@ -58,9 +58,7 @@ def check_count(name: str, value: object, minimum: int = 0) -> int:
     except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(f"{name}: expected an integer, got {value!r}.") from error
     if not isinstance(value, str) and number != value:
-        raise ValueError(
-            f"{name} is not whole (expected an integer, got {value}). Divide with //, or round it."
-        )
+        raise ValueError(f"{name} is not whole (expected an integer, got {value}). Divide with //, or round it.")
     return check_at_least(name, number, minimum)
 
 
@@ -101,9 +99,7 @@ def check_choice(name: str, value: T, choices: Collection[object]) -> T:
     return value
 
 
-def check_type(
-    name: str, value: T, types: type | tuple[type, ...], expected: str = "", advice: str = ""
-) -> T:
+def check_type(name: str, value: T, types: type | tuple[type, ...], expected: str = "", advice: str = "") -> T:
     """
     Return an object of one of the given types.
 

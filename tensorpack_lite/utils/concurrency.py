@@ -194,9 +194,7 @@ class ShareSessionThread(threading.Thread):
             The session, or None with a warning if there was no default session at `start`.
         """
         if self._sess is None:
-            logger.warning(
-                f"ShareSessionThread {self.name}: there was no default session when it was started."
-            )
+            logger.warning(f"ShareSessionThread {self.name}: there was no default session when it was started.")
             yield None
             return
         with self._sess.graph.as_default(), self._sess.as_default():
@@ -300,9 +298,7 @@ def ensure_proc_terminate(proc: BaseProcess | Sequence[BaseProcess]) -> None:
         `enable_death_signal` also works if this process is killed.
     """
     for process in _as_list(proc):
-        check_type(
-            "ensure_proc_terminate: proc", process, BaseProcess, "a multiprocessing.Process or a list of them"
-        )
+        check_type("ensure_proc_terminate: proc", process, BaseProcess, "a multiprocessing.Process or a list of them")
         atexit.register(_terminate, weakref.ref(process), os.getpid())
 
 

@@ -45,9 +45,7 @@ def deprecated(text: str = "", eos: str = "", max_num_warnings: int | None = Non
     return decorate
 
 
-def log_deprecated(
-    name: str = "", text: str = "", eos: str = "", max_num_warnings: int | None = None
-) -> None:
+def log_deprecated(name: str = "", text: str = "", eos: str = "", max_num_warnings: int | None = None) -> None:
     """
     Log a warning for a deprecated name.
 
@@ -106,9 +104,7 @@ class _Dummy:
     """Placeholder for a class or a function that cannot be imported."""
 
     def __init__(self, name: str, dependency: str) -> None:
-        self._sentence = (
-            f"Cannot import '{dependency}', therefore '{name}' is not available. Install it first."
-        )
+        self._sentence = f"Cannot import '{dependency}', therefore '{name}' is not available. Install it first."
 
     def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         raise ImportError(self._sentence)

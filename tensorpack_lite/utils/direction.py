@@ -109,9 +109,7 @@ def choose_mode(who: str, name: str, mode: str | None) -> str:
         check_choice(f"{who}: mode", mode, ("min", "max"))
         if certain_direction(name) == (1 if mode == "min" else -1):
             are = "larger" if mode == "min" else "smaller"
-            logger.warning(
-                f"{who}: mode='{mode}' was given, but by its name, {are} values of '{name}' are better."
-            )
+            logger.warning(f"{who}: mode='{mode}' was given, but by its name, {are} values of '{name}' are better.")
         return mode
     if not direction:
         raise ValueError(

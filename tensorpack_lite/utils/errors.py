@@ -133,9 +133,7 @@ def parsing(path: object, what: str, advice: str = "") -> Iterator[None]:
     except Exception as error:  # damaged input makes parsers raise anything
         if _is_about_this_machine(error):
             raise
-        raise DamagedFileError(
-            f"{path} cannot be read as {what}: {_reason(error)}. {advice}".rstrip()
-        ) from error
+        raise DamagedFileError(f"{path} cannot be read as {what}: {_reason(error)}. {advice}".rstrip()) from error
 
 
 def _is_about_this_machine(error: Exception) -> bool:

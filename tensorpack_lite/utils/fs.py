@@ -232,9 +232,7 @@ def _fetch(url: str, part: str, path: str) -> None:
         ) from error
 
 
-def _check_download(
-    url: str, path: str, expect_size: int | None, sha256: str | None, md5: str | None
-) -> None:
+def _check_download(url: str, path: str, expect_size: int | None, sha256: str | None, md5: str | None) -> None:
     size = os.path.getsize(path)
     if size == 0:
         raise OSError(f"download: {url} is an empty file.")
@@ -244,6 +242,4 @@ def _check_download(
             f"download: the file from {url} has the {wrong} and was removed. Check whether the URL is still right."
         )
     if expect_size is not None and size != expect_size:
-        logger.error(
-            f"download: the file from {url} has the wrong size (expected {expect_size} bytes, got {size})."
-        )
+        logger.error(f"download: the file from {url} has the wrong size (expected {expect_size} bytes, got {size}).")

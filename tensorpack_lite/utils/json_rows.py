@@ -29,10 +29,7 @@ def _encoded(value: Any) -> Any:
 
 def with_numbers(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return an object that was read, with numbers in place of "NaN", "Infinity" and "-Infinity"."""
-    return {
-        name: _NOT_FINITE.get(value, value) if isinstance(value, str) else value
-        for name, value in row.items()
-    }
+    return {name: _NOT_FINITE.get(value, value) if isinstance(value, str) else value for name, value in row.items()}
 
 
 def read_json_rows(path: str) -> list[dict[str, Any]]:
@@ -49,9 +46,7 @@ def read_json_rows(path: str) -> list[dict[str, Any]]:
         DamagedFileError: the file is not a JSON array of objects.
         OSError: the file cannot be read.
     """
-    with open(path, "rb") as file, parsing(
-        path, "the stats.json of a training", "Move it away, or restore it."
-    ):
+    with open(path, "rb") as file, parsing(path, "the stats.json of a training", "Move it away, or restore it."):
         rows = json.loads(file.read().decode("utf-8"))
         if not (isinstance(rows, list) and all(isinstance(row, dict) for row in rows)):
             raise ValueError("it does not hold a list of objects")

@@ -152,9 +152,7 @@ def is_quiet() -> bool:
     if value == ONLY_WARNINGS:
         return True
     if value not in ("", "quiet"):
-        raise ValueError(
-            f"logger: {QUIET_VARIABLE} has an unknown value (expected 'quiet' or nothing, got {value!r})."
-        )
+        raise ValueError(f"logger: {QUIET_VARIABLE} has an unknown value (expected 'quiet' or nothing, got {value!r}).")
     return value == "quiet" if _stdout.is_quiet is None else _stdout.is_quiet
 
 

@@ -24,9 +24,7 @@ def read_manifest(path: str) -> dict[str, Any]:
         DamagedFileError: the file is not a manifest, or a newer version of the library wrote it.
         OSError: the file cannot be read.
     """
-    with open(path, "rb") as file, parsing(
-        path, "the manifest of a training", "Move it away, or restore it."
-    ):
+    with open(path, "rb") as file, parsing(path, "the manifest of a training", "Move it away, or restore it."):
         manifest = json.loads(file.read().decode("utf-8"))
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
             raise ValueError(f'expected an object with "format": {FORMAT}')

@@ -54,9 +54,7 @@ def describe_shortage(root: str = "/sys/fs/cgroup", shared: str = "/dev/shm") ->
         found = os.statvfs(shared)
         if found.f_bavail < _SCARCE * found.f_blocks:
             size = found.f_blocks * found.f_frsize >> 20
-            sentences.append(
-                f"{shared} is full: {found.f_bavail * found.f_frsize >> 20} of {size} MB are free."
-            )
+            sentences.append(f"{shared} is full: {found.f_bavail * found.f_frsize >> 20} of {size} MB are free.")
     return " ".join(sentences)
 
 

@@ -36,6 +36,4 @@ def missing_name(module: str, name: str) -> Exception:
     old = find_old_name(".".join([*module.split(".")[1:], name]))
     if old is not None:
         return ImportError(old.sentence(f"{module}.{name}"), name=module)
-    return AttributeError(
-        f"module {module!r} has no attribute {name!r}. dir({module}) lists the names it has."
-    )
+    return AttributeError(f"module {module!r} has no attribute {name!r}. dir({module}) lists the names it has.")

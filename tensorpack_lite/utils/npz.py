@@ -34,9 +34,7 @@ def read_npz(path: str) -> dict[str, np.ndarray]:
         return {name[: -len(_SUFFIX)]: _read_array(archive, name) for name in names}
 
 
-def write_npz(
-    file: str | IO[bytes], arrays: Mapping[str, np.ndarray | np.generic], compress: bool = False
-) -> None:
+def write_npz(file: str | IO[bytes], arrays: Mapping[str, np.ndarray | np.generic], compress: bool = False) -> None:
     """
     Write an npz file, which `np.load` can read.
 

@@ -32,9 +32,7 @@ _RL = Old("Reinforcement learning left tensorpack in 2018. Use environments of t
 _FORK = "tensorpack 0.11 does not have it."
 _PROJECT = Old(f"{_FORK} Copy the module from the project that defined it.")
 _PLASMA = Old("The Plasma store was removed from PyArrow. MultiProcessRunnerZMQ uses shared memory.")
-_PIPES = Old(
-    "A private helper of tensorpack's ZMQ runners. Use MultiProcessRunnerZMQ or MultiProcessMapData."
-)
+_PIPES = Old("A private helper of tensorpack's ZMQ runners. Use MultiProcessRunnerZMQ or MultiProcessMapData.")
 _WORKER = Old("Use MultiProcessDatasetPredictor, or MultiThreadAsyncPredictor.")
 _INPUT = Old(
     "Use tf.TensorSpec(shape, dtype, name), or InputDesc and ModelDesc of tensorpack_lite.trainv1.",
@@ -89,9 +87,7 @@ _ROWS: dict[tuple[str, ...], dict[str, Old]] = {
             "trainv1.feedfree:FeedfreeTrainerBase",
         ),
         "FeedfreeTrainer": Old("Use SimpleTrainer with an InputSource.", "trainv1.trainers:SimpleTrainer"),
-        "SimpleFeedfreeTrainer": Old(
-            "Use SimpleTrainer with an InputSource.", "trainv1.trainers:SimpleTrainer"
-        ),
+        "SimpleFeedfreeTrainer": Old("Use SimpleTrainer with an InputSource.", "trainv1.trainers:SimpleTrainer"),
         "MultiGPUTrainerBase": Old("Derive from SyncMultiGPUTrainerReplicated or SingleCostTrainer."),
         "QueueInputTrainerBase": Old("Derive from SingleCostTrainer, and pass a QueueInput as its input."),
         "SingleCostFeedfreeTrainer": Old(
@@ -100,9 +96,7 @@ _ROWS: dict[tuple[str, ...], dict[str, Old]] = {
     },
     ("", "tfutils", "tfutils.common"): {
         "get_global_step": Old("Use get_global_step_value().", "tfutils.common:get_global_step_value"),
-        "get_op_var_name": Old(
-            "Use tfutils.common.get_op_tensor_name(name).", "tfutils.common:get_op_tensor_name"
-        ),
+        "get_op_var_name": Old("Use tfutils.common.get_op_tensor_name(name).", "tfutils.common:get_op_tensor_name"),
         "get_tf_version_number": Old(
             "Use get_tf_version_tuple(), because 1.10 as a float is less than 1.9.",
             "trainv1.functions:get_tf_version_number",
@@ -120,9 +114,7 @@ _ROWS: dict[tuple[str, ...], dict[str, Old]] = {
         "dump_chkpt_vars": Old("Use load_chkpt_vars(path).", "tfutils.varmanip:load_chkpt_vars")
     },
     ("", "tfutils.summary"): {
-        "summary_moving_average": Old(
-            "Use add_moving_summary(*tensors).", "trainv1.functions:summary_moving_average"
-        )
+        "summary_moving_average": Old("Use add_moving_summary(*tensors).", "trainv1.functions:summary_moving_average")
     },
     ("", "tfutils.sessinit"): {"ParamRestore": Old("Use DictRestore(dict).", "tfutils.sessinit:DictRestore")},
     ("", "callbacks"): {
@@ -164,9 +156,7 @@ _ROWS: dict[tuple[str, ...], dict[str, Old]] = {
         "TFRecordData": Old("Use TFRecordSerializer.load.", "dataflow.serialize:TFRecordSerializer.load"),
         "LMDBDataPoint": Old("Use LMDBSerializer.load(path).", "dataflow.dftools:LMDBDataPoint"),
         "ThreadedMapData": Old("Use MultiThreadMapData.", "dataflow.map_thread:MultiThreadMapData"),
-        "dump_dataflow_to_lmdb": Old(
-            "Use LMDBSerializer.save(df, path).", "dataflow.dftools:dump_dataflow_to_lmdb"
-        ),
+        "dump_dataflow_to_lmdb": Old("Use LMDBSerializer.save(df, path).", "dataflow.dftools:dump_dataflow_to_lmdb"),
         "dump_dataflow_to_tfrecord": Old(
             "Use TFRecordSerializer.save(df, path).", "dataflow.dftools:dump_dataflow_to_tfrecord"
         ),

@@ -44,9 +44,7 @@ class OrderedContainer:
             RuntimeError: the value of the next rank was not put yet.
         """
         if not self.has_next():
-            raise RuntimeError(
-                f"OrderedContainer.get: rank {self._next_rank} was not put yet. Call has_next() first."
-            )
+            raise RuntimeError(f"OrderedContainer.get: rank {self._next_rank} was not put yet. Call has_next() first.")
         rank = self._next_rank
         self._next_rank += 1
         return rank, self._values.pop(rank)

@@ -131,11 +131,7 @@ def _read(source: _Source, variables: Mapping[str, str]) -> GivenRank | None:
 def _is_task_of_step(rank: GivenRank, variables: Mapping[str, str]) -> bool:
     """Return whether PMI_RANK is that of `srun --mpi=pmi2`, rather than of an mpiexec that srun's task has started."""
     step = [variables.get(name, "") for name in ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")]
-    return (
-        rank.launcher == "mpiexec"
-        and "SLURM_STEP_ID" in variables
-        and [str(rank.rank), str(rank.size)] == step
-    )
+    return rank.launcher == "mpiexec" and "SLURM_STEP_ID" in variables and [str(rank.rank), str(rank.size)] == step
 
 
 def _read_tf_config(text: str) -> GivenRank | None:

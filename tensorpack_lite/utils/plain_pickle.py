@@ -74,9 +74,7 @@ def check_pickle_sizes(packed: bytes) -> None:
             stored = packed[start:place]
             index = int(stored) if code == _PUT else int.from_bytes(stored, "little")
             if index > start:
-                raise ValueError(
-                    f"the pickle stores an object at index {index} of its memo after only {start} bytes"
-                )
+                raise ValueError(f"the pickle stores an object at index {index} of its memo after only {start} bytes")
     raise ValueError("the pickle is cut off")
 
 

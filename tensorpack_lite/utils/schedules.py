@@ -61,9 +61,7 @@ def step(value: float, boundaries: Sequence[float], factor: float = 0.1, warmup:
         >>> HyperParamSetterWithFunc("learning_rate", schedules.step(0.1, [30, 60, 80]))
     """
     points = sorted(boundaries)
-    return _warm_up(
-        "schedules.step", value, warmup, lambda done: value * factor ** bisect_right(points, done + warmup)
-    )
+    return _warm_up("schedules.step", value, warmup, lambda done: value * factor ** bisect_right(points, done + warmup))
 
 
 def cosine(value: float, length: float, end: float = 0.0, warmup: float = 0) -> Schedule:
@@ -85,14 +83,10 @@ def cosine(value: float, length: float, end: float = 0.0, warmup: float = 0) -> 
     Source: Loshchilov, Hutter 2016, "SGDR: Stochastic Gradient Descent with Warm Restarts", equation 5.
     """
     span = _span("schedules.cosine", length, warmup)
-    return _warm_up(
-        "schedules.cosine", value, warmup, lambda done: _half_cosine(value, end, min(1.0, done / span))
-    )
+    return _warm_up("schedules.cosine", value, warmup, lambda done: _half_cosine(value, end, min(1.0, done / span)))
 
 
-def cosine_restarts(
-    value: float, length: float, growth: float = 1.0, end: float = 0.0, warmup: float = 0
-) -> Schedule:
+def cosine_restarts(value: float, length: float, growth: float = 1.0, end: float = 0.0, warmup: float = 0) -> Schedule:
     """
     Return a schedule that repeats the fall of `cosine`, each time `growth` times as long as before.
 
@@ -124,9 +118,7 @@ def cosine_restarts(
     return _warm_up("schedules.cosine_restarts", value, warmup, decayed)
 
 
-def polynomial(
-    value: float, length: float, end: float = 0.0, power: float = 1.0, warmup: float = 0
-) -> Schedule:
+def polynomial(value: float, length: float, end: float = 0.0, power: float = 1.0, warmup: float = 0) -> Schedule:
     """
     Return a schedule that falls as a polynomial: end + (value - end) * (1 - p) ** power, with p from 0 to 1.
 

@@ -44,9 +44,7 @@ class _Chain:
         self._previous = previous
         self.handlers: List[Callable[..., None]] = []
 
-    def __call__(
-        self, kind: Type[BaseException], error: BaseException, traceback: Optional[TracebackType]
-    ) -> None:
+    def __call__(self, kind: Type[BaseException], error: BaseException, traceback: Optional[TracebackType]) -> None:
         show: Show = self._previous
         for handler in self.handlers:
             show = partial(handler, show)

@@ -262,16 +262,13 @@ def _decode_dtype(description: str | list) -> np.dtype[Any]:
     # structured: (name, format) or (name, format, shape), as lists. Python 2 wrote the texts as bytes.
     if isinstance(description, list):
         fields = [
-            tuple(tuple(part) if isinstance(part, list) else _text(part) for part in field)
-            for field in description
+            tuple(tuple(part) if isinstance(part, list) else _text(part) for part in field) for field in description
         ]
         dtype: np.dtype[Any] = np.dtype(fields)
     else:
         dtype = np.dtype(_text(description))
     if dtype.hasobject:
-        raise ValueError(
-            "MsgpackSerializer.loads: the bytes contain an array of Python objects, which needs pickle."
-        )
+        raise ValueError("MsgpackSerializer.loads: the bytes contain an array of Python objects, which needs pickle.")
     return dtype
 
 

@@ -128,9 +128,7 @@ def format_stacks() -> str:
     for ident, frame in frames_of_threads().items():
         if ident != threading.get_ident():
             stack = "".join(traceback.format_stack(frame))
-            text.append(
-                f"Thread {names.get(ident, 'not started by Python')!s} (most recent call last):\n{stack}"
-            )
+            text.append(f"Thread {names.get(ident, 'not started by Python')!s} (most recent call last):\n{stack}")
     return "\n".join(text)
 
 

@@ -150,8 +150,7 @@ class _Totals:
     def log(self) -> None:
         for name, counter in self._counters.items():
             logger.info(
-                f"Total Time: {name} -> {counter.sum:.2f} sec, {counter.count} times, "
-                f"{counter.average:.3g} sec/time"
+                f"Total Time: {name} -> {counter.sum:.2f} sec, {counter.count} times, {counter.average:.3g} sec/time"
             )
 
 

@@ -64,13 +64,7 @@ _COMMON = (
 _TEXT, _NUMBER = rb'"(?:[^"\\]|\\.)*"', rb"-?(?:Infinity|\d[\d.e+-]*)"
 _AT_STEP = rb'"step": \d+, "value": ' + _NUMBER + rb"\}"
 _ONE = rb'\{"stat": ' + _TEXT + rb", " + _AT_STEP + rb"\Z"
-_SEVERAL = (
-    rb'\{"stat": '
-    + _TEXT
-    + rb', "kept": \[(?:\{'
-    + _AT_STEP
-    + rb'(?:, )?)*\](?:, "unlisted": \[[\d, ]*\])?\}\Z'
-)
+_SEVERAL = rb'\{"stat": ' + _TEXT + rb', "kept": \[(?:\{' + _AT_STEP + rb'(?:, )?)*\](?:, "unlisted": \[[\d, ]*\])?\}\Z'
 _RECORD_NAME = r"\.(.+)\.json\.tmp|(.+)\.json"
 # The records of MinSaver, MaxSaver and TopKSaver: what follows the record's name in the names of the copies next to it.
 _RECORDS = {_kind(_RECORD_NAME, _ONE): "", _kind(_RECORD_NAME, _SEVERAL): r"-\d+"}
@@ -214,9 +208,7 @@ def _remove_files(directory: str, kinds: Sequence[_Kind]) -> None:
 
 def _listed_files(directory: str) -> list[_Kind]:
     """Return the files that `report.txt` in a directory lists, such as pictures of the samples."""
-    with suppress(OSError), open(
-        os.path.join(directory, "report.txt"), encoding="utf-8", errors="replace"
-    ) as file:
+    with suppress(OSError), open(os.path.join(directory, "report.txt"), encoding="utf-8", errors="replace") as file:
         names = re.search(r"^Files: (.+)$", file.read(_HEAD_BYTES), re.MULTILINE)
         return [_kind(re.escape(name)) for name in names.group(1).split(", ")] if names else []
     return []

@@ -102,9 +102,7 @@ class TrainingLock:
             time.sleep(_POLL_SECONDS)
             holder = self._try_to_take()
         self._released.clear()
-        self._thread = threading.Thread(
-            target=self._renew, args=(renew_every,), name="TrainingLock", daemon=True
-        )
+        self._thread = threading.Thread(target=self._renew, args=(renew_every,), name="TrainingLock", daemon=True)
         self._thread.start()
         atexit.register(self.release)
 
@@ -139,11 +137,7 @@ class TrainingLock:
         path = os.path.join(directory, TrainingLock.FILENAME)
         with suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
             holder = _read(file)
-            if (
-                holder is not None
-                and holder.machine == _machine()
-                and _start_of(holder.pid) == holder.started
-            ):
+            if holder is not None and holder.machine == _machine() and _start_of(holder.pid) == holder.started:
                 return holder.pid
         return None
 
@@ -160,9 +154,7 @@ class TrainingLock:
             file.flush()
             self._mine = mine
         if former is not None and not _is_same(former, mine):
-            self._tell(
-                f"Took over the lock of '{self.directory}': process {former.pid} on {former.host} has ended."
-            )
+            self._tell(f"Took over the lock of '{self.directory}': process {former.pid} on {former.host} has ended.")
         return None
 
     def _warn_without_flock(self, reason: str) -> None:
@@ -187,9 +179,7 @@ class TrainingLock:
             except OSError as error:
                 problem = f"cannot be renewed: {error}"
             if problem and not has_told:
-                self._tell(
-                    f"The lock of '{self.directory}' {problem}. Another training may also write there."
-                )
+                self._tell(f"The lock of '{self.directory}' {problem}. Another training may also write there.")
                 has_told = True
 
 

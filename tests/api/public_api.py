@@ -37,11 +37,7 @@ def public_places(package) -> dict:
                 found[".".join([package.__name__, *parts])] = set(ast.literal_eval(statement.value))
     with UPSTREAM_NAMES.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file, delimiter="\t"):
-            if (
-                row["here"] == "same"
-                and row["upstream module"].startswith("tensorpack.")
-                and "." not in row["name"]
-            ):
+            if row["here"] == "same" and row["upstream module"].startswith("tensorpack.") and "." not in row["name"]:
                 place = row["upstream module"].replace("tensorpack", package.__name__, 1)
                 found.setdefault(place, set()).add(row["name"])
     return found
@@ -105,9 +101,7 @@ def definitions() -> dict:
         for name in sorted(names):
             thing = getattr(module, name)
             home = getattr(thing, "__module__", None) or place
-            is_here = home.startswith(tensorpack_lite.__name__ + ".") and name in vars(
-                importlib.import_module(home)
-            )
+            is_here = home.startswith(tensorpack_lite.__name__ + ".") and name in vars(importlib.import_module(home))
             if kind(thing) != "module" and not any(
                 known is thing for (_, other), known in found.items() if other == name
             ):
@@ -121,9 +115,7 @@ def lines() -> list:
 
     star = set(tensorpack_lite.__all__)
     found = [
-        f"* tensorpack_lite.{name}: module"
-        for name in sorted(star)
-        if kind(getattr(tensorpack_lite, name)) == "module"
+        f"* tensorpack_lite.{name}: module" for name in sorted(star) if kind(getattr(tensorpack_lite, name)) == "module"
     ]
     for (module, name), thing in sorted(definitions().items()):
         mark = "*" if name in star and getattr(tensorpack_lite, name) is thing else " "

@@ -46,18 +46,14 @@ def importable(row: dict) -> bool:
 def test_every_row_has_a_status():
     """The status is `same`, `later`, or `dropped: ` with a reason."""
     wrong = [
-        row
-        for row in rows()
-        if row["here"] not in ("same", "later") and len(row["here"].split("dropped: ")[-1]) < 10
+        row for row in rows() if row["here"] not in ("same", "later") and len(row["here"].split("dropped: ")[-1]) < 10
     ]
     assert [] == wrong
 
 
 def test_same_names_are_at_upstreams_path():
     """Each name with status `same` can be imported from tensorpack's path."""
-    missing = [
-        f"{r['upstream module']}.{r['name']}" for r in rows() if r["here"] == "same" and not importable(r)
-    ]
+    missing = [f"{r['upstream module']}.{r['name']}" for r in rows() if r["here"] == "same" and not importable(r)]
     assert [] == missing
 
 

@@ -61,9 +61,7 @@ def test_every_defect_is_shown():
 def test_no_row_refers_to_one_that_refers():
     """A row after `see` has tests itself."""
     referring = {name for name, _, shown in rows() if shown.startswith("see ")}
-    assert [] == [
-        name for name, _, shown in rows() if name in referring and referring & set(shown.split()[1:])
-    ]
+    assert [] == [name for name, _, shown in rows() if name in referring and referring & set(shown.split()[1:])]
 
 
 def test_the_ledgers_are_complete():

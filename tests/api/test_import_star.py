@@ -44,9 +44,7 @@ def namespace() -> dict:
 
 def fresh_python(code: str) -> dict:
     """Run code in a new interpreter and read the JSON that it prints last."""
-    environment = dict(
-        os.environ, PYTHONPATH=str(Path(tensorpack_lite.__file__).parents[1]), TF_CPP_MIN_LOG_LEVEL="3"
-    )
+    environment = dict(os.environ, PYTHONPATH=str(Path(tensorpack_lite.__file__).parents[1]), TF_CPP_MIN_LOG_LEVEL="3")
     done = subprocess.run(
         [sys.executable, "-c", code],
         env=environment,

@@ -36,9 +36,7 @@ def test_every_public_name_has_one_home(surface):
     assert len(set(places)) == len(places)
 
 
-@pytest.mark.skipif(
-    "TENSORPACK_LITE_INSTALLED" not in os.environ, reason="only tox tests the installed wheel"
-)
+@pytest.mark.skipif("TENSORPACK_LITE_INSTALLED" not in os.environ, reason="only tox tests the installed wheel")
 def test_the_installed_wheel_is_tested():
     """In tox, the tests import the library from the wheel, not from the checkout."""
     import tensorpack_lite

@@ -147,9 +147,7 @@ def test_the_stub_has_the_names_of_run_time():
 def test_the_stub_of_the_layers_is_up_to_date():
     """`models/__init__.pyi` has the arguments of the layers; tests/api/layer_stubs.py writes it."""
     pytest.importorskip("tensorflow")
-    spec = importlib.util.spec_from_file_location(
-        "layer_stubs", str(Path(__file__).with_name("layer_stubs.py"))
-    )
+    spec = importlib.util.spec_from_file_location("layer_stubs", str(Path(__file__).with_name("layer_stubs.py")))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert module.stubs() == (LIBRARY / "models" / "__init__.pyi").read_text(encoding="utf-8")

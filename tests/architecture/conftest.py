@@ -54,9 +54,7 @@ class Module:
             for s in statements
             if not isinstance(s, plain) and not _assigns(s, "__all__") and not _is_hook_of_old_names(s)
         ]
-        return (
-            not self.is_package and not code and bool(self.public()) and any(i.internal for i in self.imports)
-        )
+        return not self.is_package and not code and bool(self.public()) and any(i.internal for i in self.imports)
 
     def bindings(self) -> dict:
         """Return how each top-level name of the file is bound: "def", "class", "assign" or "import"."""

@@ -25,9 +25,7 @@ def text(root) -> str:
 @pytest.fixture(scope="module")
 def decisions(root) -> dict:
     """The texts of docs/decisions/, by the names of the files."""
-    return {
-        file.name: file.read_text(encoding="utf-8") for file in (root / "docs" / "decisions").glob("*.md")
-    }
+    return {file.name: file.read_text(encoding="utf-8") for file in (root / "docs" / "decisions").glob("*.md")}
 
 
 def defined(syntax, dotted: str) -> bool:
@@ -55,11 +53,7 @@ def test_it_is_short(text):
 
 def test_each_decision_answers_a_question(text, decisions):
     """Each decision has a question, an answer, a reason and what was rejected, and the page links it."""
-    short = {
-        name: decision
-        for name, decision in decisions.items()
-        if name not in ("ambient-state.md", "addresses.md")
-    }
+    short = {name: decision for name, decision in decisions.items() if name not in ("ambient-state.md", "addresses.md")}
     parts = ("**Question.**", "**Answer.**", "**Reason.**", "**Rejected.**")
     assert [] == [name for name, decision in short.items() if not all(part in decision for part in parts)]
     assert [] == [name for name in decisions if f"docs/decisions/{name}" not in text]

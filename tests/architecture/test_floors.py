@@ -201,9 +201,7 @@ def imports_not_from_the_defining_module(source) -> list:
                 continue
             place = f"{module.path}:{imported.line}"
             if target.is_address:
-                found.append(
-                    f"{place}: imports the address {target.path}. Import from the module that it names."
-                )
+                found.append(f"{place}: imports the address {target.path}. Import from the module that it names.")
             elif module.name in FACADE or (module.is_package and not imported.names):
                 continue
             else:
@@ -284,9 +282,7 @@ def unknown_packages(source) -> list:
             elif i.internal or top in REQUIRED | OPTIONAL | {"tensorflow", "__future__"}:
                 continue
             elif sys.version_info >= (3, 10) and top not in sys.stdlib_module_names:
-                found.append(
-                    f"{place}: {top} is in neither REQUIRED nor OPTIONAL, nor in the standard library."
-                )
+                found.append(f"{place}: {top} is in neither REQUIRED nor OPTIONAL, nor in the standard library.")
     return found
 
 
@@ -347,9 +343,7 @@ class TestLibrary:
             if m.path == p and i.target.startswith(t)
         }
         unused = {
-            (p, t)
-            for p, t in set(INSIDE_A_FUNCTION) - used
-            if source.root.joinpath("tensorpack_lite", p).exists()
+            (p, t) for p, t in set(INSIDE_A_FUNCTION) - used if source.root.joinpath("tensorpack_lite", p).exists()
         }
         assert set() == unused
 
@@ -415,9 +409,10 @@ class TestRules:
                 "utils/__init__.py": "from .a import A\n",
             }
         )
-        assert [
-            x.rsplit(": ", 1)[0].split(": ")[0] for x in imports_not_from_the_defining_module(source)
-        ] == ["tfutils/d.py:1", "utils/c.py:1"]
+        assert [x.rsplit(": ", 1)[0].split(": ")[0] for x in imports_not_from_the_defining_module(source)] == [
+            "tfutils/d.py:1",
+            "utils/c.py:1",
+        ]
 
     def test_the_use_of_an_address_is_seen(self, read):
         """An import from an address, which exists only for users' scripts, is reported."""

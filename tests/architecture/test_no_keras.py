@@ -31,7 +31,5 @@ def test_no_keras_and_no_tf_layers():
 def test_it_would_be_found(tmp_path):
     """The search finds imports of Keras and uses of `tf.layers`."""
     file = tmp_path / "some.py"
-    file.write_text(
-        "import keras\nfrom tf_keras import layers\ntf.layers.dense(x)\ntf.nn.relu(x)\n", encoding="utf-8"
-    )
+    file.write_text("import keras\nfrom tf_keras import layers\ntf.layers.dense(x)\ntf.nn.relu(x)\n", encoding="utf-8")
     assert [1, 2, 3] == sorted(uses(file))

@@ -194,11 +194,7 @@ class _Magic(ast.NodeVisitor):
                 self.add("patch", root, node)
             if isinstance(target, ast.Subscript) and root in self.shared:
                 self.add("module state", root, node)
-            if (
-                isinstance(target, ast.Subscript)
-                and _dotted(target.value) == "os.environ"
-                and self.depth == 0
-            ):
+            if isinstance(target, ast.Subscript) and _dotted(target.value) == "os.environ" and self.depth == 0:
                 self.add("environ", "os.environ", node)
         self.generic_visit(node)
 
@@ -213,9 +209,7 @@ class _Magic(ast.NodeVisitor):
             self.add("__class__", "__class__", node)
         elif isinstance(target.value, ast.Name) and root in ("self", "cls"):
             return
-        elif target.attr.startswith("_") or not (
-            target.attr in self.own or any(root in names for names in self.local)
-        ):
+        elif target.attr.startswith("_") or not (target.attr in self.own or any(root in names for names in self.local)):
             self.add("foreign attribute", name, node)
 
     def visit_Attribute(self, node) -> None:
@@ -292,9 +286,7 @@ def own_attributes(source) -> set:
         for node in ast.walk(module.syntax):
             if isinstance(node, ast.ClassDef):
                 names |= {n.id for s in node.body for n in _targets(s) if isinstance(n, ast.Name)}
-            names |= {
-                n.attr for n in _targets(node) if isinstance(n, ast.Attribute) and _root(n) in ("self", "cls")
-            }
+            names |= {n.attr for n in _targets(node) if isinstance(n, ast.Attribute) and _root(n) in ("self", "cls")}
     return names
 
 

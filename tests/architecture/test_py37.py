@@ -39,9 +39,7 @@ def test_every_file_parses_as_python_37(root):
         try:
             parse(file.read_text(encoding="utf-8"), str(file))
         except SyntaxError as error:
-            wrong.append(
-                f"{file.relative_to(root)}:{error.lineno}: {error.msg}. Python 3.7 cannot read this."
-            )
+            wrong.append(f"{file.relative_to(root)}:{error.lineno}: {error.msg}. Python 3.7 cannot read this.")
     assert [] == wrong
 
 

@@ -54,9 +54,7 @@ class TestMinAndMaxSaver:
 
     def test_nan_is_never_best(self, tmp_path):
         """NaN is not the best value, neither at first nor later."""
-        assert (4, 3.0) == self.saved(
-            tmp_path, lambda **a: MinSaver("stat", **a), [float("nan"), 3, float("nan")]
-        )
+        assert (4, 3.0) == self.saved(tmp_path, lambda **a: MinSaver("stat", **a), [float("nan"), 3, float("nan")])
 
     def test_the_files(self, tmp_path):
         """The copy has the same suffixes as the checkpoint, plus a record."""
@@ -112,9 +110,7 @@ class TestMinAndMaxSaver:
         train([PutValues("stat", [1]), best], epochs=1, steps=1, step=99)
 
         assert best.best is None
-        assert any(
-            "is best at step 100, but the latest checkpoint is model-1100" in line for line in log_lines
-        )
+        assert any("is best at step 100, but the latest checkpoint is model-1100" in line for line in log_lines)
 
     def test_a_best_that_was_not_kept_does_not_count(self, tmp_path):
         """If the checkpoint of the best step was not saved, a later saved one can still become the best."""

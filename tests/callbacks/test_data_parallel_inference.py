@@ -143,9 +143,7 @@ class TestEnd:
     def test_of_a_pass(self):
         """A pass that is shorter than the length raises an error, because datapoints of the next pass would follow."""
         flow = Ends(5, 7, lambda: None)
-        with pytest.raises(
-            RuntimeError, match="DataFlow Ends .* ended after 5 datapoints, but its size is 7"
-        ):
+        with pytest.raises(RuntimeError, match="DataFlow Ends .* ended after 5 datapoints, but its size is 7"):
             run(ScalingTrainer(), [DataParallelInferenceRunner(flow, CollectX(), 2)])
 
     def test_by_stop_iteration(self):

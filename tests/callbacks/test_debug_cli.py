@@ -46,7 +46,5 @@ def test_a_filter_sees_the_tensors(monkeypatch):
 def test_a_tensorflow_without_it(monkeypatch):
     """Without tfdbg, the ImportError names the TensorFlow version and gives advice."""
     monkeypatch.setattr(debug_cli, "debug_hook_class", lambda: None)
-    with pytest.raises(
-        ImportError, match=r"TensorFlow \d+\.\d+ has no tfdbg. Use TensorPrinter or TerminateOnNaN"
-    ):
+    with pytest.raises(ImportError, match=r"TensorFlow \d+\.\d+ has no tfdbg. Use TensorPrinter or TerminateOnNaN"):
         TFLocalCLIDebugHook()

@@ -19,10 +19,7 @@ NAN = float("nan")
 def epochs_done(values, **arguments):
     """Return how many epochs were trained, at most one for each value."""
     stop = EarlyStopping("stat", **{"mode": "min", **arguments})
-    return (
-        run(CountingTrainer(), [PutValues("stat", values), stop], steps=2, epochs=len(values)).global_step
-        // 2
-    )
+    return run(CountingTrainer(), [PutValues("stat", values), stop], steps=2, epochs=len(values)).global_step // 2
 
 
 @pytest.mark.parametrize(

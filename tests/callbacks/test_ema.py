@@ -82,9 +82,7 @@ def test_it_resumes(tmp_path):
 
     np.testing.assert_allclose(average.seen, averages(range(7), 0.9)[-1:], rtol=1e-5)
     keys = tf.train.NewCheckpointReader(str(tmp_path / "model-4")).get_variable_to_shape_map()
-    assert {"x", "x/ExponentialMovingAverage", "ExponentialMovingAverage/num_updates", "global_step"} == set(
-        keys
-    )
+    assert {"x", "x/ExponentialMovingAverage", "ExponentialMovingAverage/num_updates", "global_step"} == set(keys)
 
 
 def test_what_is_averaged():

@@ -51,9 +51,7 @@ NAMES = ["validation_total", "validation_error", "val_precision", "val_recall", 
 
 def trainer_with_a_sum():
     """Return a trainer whose model also has a sum, which is 0 without samples."""
-    return ScalingTrainer(
-        build=lambda: tf.reduce_sum(tf.get_default_graph().get_tensor_by_name(_x()), name="total")
-    )
+    return ScalingTrainer(build=lambda: tf.reduce_sum(tf.get_default_graph().get_tensor_by_name(_x()), name="total"))
 
 
 def _x():

@@ -109,9 +109,7 @@ def test_training_with_an_input(log_dir, name):
 
 def test_nothing_is_reported():
     """A training of library callbacks only, which reports nothing, ends after the first epoch, too."""
-    with pytest.raises(
-        KeyError, match="EarlyStopping: statistic 'error' has not been reported. Nothing has been"
-    ):
+    with pytest.raises(KeyError, match="EarlyStopping: statistic 'error' has not been reported. Nothing has been"):
         run(CountingTrainer(), [EarlyStopping("error")])
 
 
@@ -187,9 +185,7 @@ def test_advice_on_order():
     first, second = (InferenceRunner(threes(1), [ScalarStats("cost")], name) for name in ("a", "b"))
     error = InferenceRunner(threes(1), [ClassificationError(), BinaryClassificationStats("a", "b")])
     group = Callbacks([PeriodicTrigger(first, every_k_epochs=2)])
-    assert "Put EarlyStopping behind InferenceRunner." in advice_on_order(
-        [stop, group], stop, "validation_cost"
-    )
+    assert "Put EarlyStopping behind InferenceRunner." in advice_on_order([stop, group], stop, "validation_cost")
     for name in ("validation_error", "val_precision", "val_recall"):
         assert "" != advice_on_order([stop, error], stop, name)
     for callbacks in ([group, stop], [first, stop, second], [stop, error], [first]):

@@ -186,9 +186,7 @@ class TestDumpTensors:
         """Each run writes one file, named after the step; its keys are the names as given."""
         run(CountingTrainer(), [DumpTensors(["cost", "cost:0"])], steps=2, epochs=1)
 
-        assert ["DumpTensor-1.npz", "DumpTensor-2.npz"] == sorted(
-            f for f in os.listdir(log_dir) if "Dump" in f
-        )
+        assert ["DumpTensor-1.npz", "DumpTensor-2.npz"] == sorted(f for f in os.listdir(log_dir) if "Dump" in f)
         with np.load(os.path.join(log_dir, "DumpTensor-2.npz")) as dumped:
             assert {"cost": 10.0, "cost:0": 10.0} == dict(dumped)
 
@@ -228,9 +226,7 @@ class TestDumpTensorAsImage:
         callback = DumpParamAsImage("picture", prefix="p", map_func=lambda value: [value, value])
         run(self.trainer(), [callback], epochs=1)
 
-        assert ["p-ep001-0.png", "p-ep001-1.png"] == sorted(
-            f for f in os.listdir(log_dir) if f.endswith("png")
-        )
+        assert ["p-ep001-0.png", "p-ep001-1.png"] == sorted(f for f in os.listdir(log_dir) if f.endswith("png"))
 
     def test_a_prefix_with_a_slash(self, log_dir):
         """The directory of a prefix with a slash is created."""
@@ -250,9 +246,7 @@ class TestCheckNumerics:
     def test_a_trigger_finds_it(self):
         """NaN or infinity in a variable ends training at the end of the epoch with an error that names the variable."""
         trainer = self.trainer()
-        with pytest.raises(
-            tf.errors.InvalidArgumentError, match="CheckNumerics: variable 'x' has NaN or Inf"
-        ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="CheckNumerics: variable 'x' has NaN or Inf"):
             run(trainer, [CheckNumerics()], steps=3, epochs=1)
         assert 3 == trainer.global_step
 

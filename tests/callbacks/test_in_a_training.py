@@ -35,9 +35,7 @@ def model(x, y):
         weight = tf.get_variable("W", [3, 2], initializer=tf.ones_initializer())
         bias = tf.get_variable("b", [2], initializer=tf.zeros_initializer())
     logits = tf.add(tf.matmul(x, weight), bias, name="logits")
-    cost = tf.reduce_mean(
-        tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=y), name="cost"
-    )
+    cost = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=y), name="cost")
     tf.add(cost, 1.0, name="total")
     add_moving_summary(cost)
     add_param_summary((".*/W", ["rms", "histogram"]))
@@ -60,9 +58,7 @@ def train(callbacks, monitors=None, steps=2, epochs=2):
     """Train the golden model with the default extra callbacks."""
     trainer = SimpleTrainer()
     trainer.setup_graph(SIGNATURE, FeedInput(data()), model, optimizer)
-    trainer.train_with_defaults(
-        callbacks=callbacks, monitors=monitors, steps_per_epoch=steps, max_epoch=epochs
-    )
+    trainer.train_with_defaults(callbacks=callbacks, monitors=monitors, steps_per_epoch=steps, max_epoch=epochs)
     return trainer
 
 

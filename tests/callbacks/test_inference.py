@@ -82,9 +82,7 @@ class TestClassificationError:
         ):
             report(ClassificationError(), [[np.float32(0.5)]])
 
-    @pytest.mark.parametrize(
-        "dtype", ["float16", "float32", tf.bfloat16.as_numpy_dtype, "uint8", "bool"], ids=str
-    )
+    @pytest.mark.parametrize("dtype", ["float16", "float32", tf.bfloat16.as_numpy_dtype, "uint8", "bool"], ids=str)
     def test_large_counts(self, dtype):
         """Counts are exact in every dtype: 300 examples, of which 100 are wrong, in each of 200 batches."""
         wrong = (np.arange(300) < 100).astype("float32").astype(dtype)

@@ -60,9 +60,7 @@ class TestRounds:
     def test_data_that_never_ends(self, make_input):
         """Data that repeats without end is refused before training, also inside other stages; a limited part of it is not."""
         endless = RepeatedData(data(), -1)
-        with pytest.raises(
-            ValueError, match=r"InferenceRunner: the data repeats without end.* FixedSizeData\(df, n\)"
-        ):
+        with pytest.raises(ValueError, match=r"InferenceRunner: the data repeats without end.* FixedSizeData\(df, n\)"):
             run(ScalingTrainer(), [InferenceRunner(make_input(MapData(endless, list)), ScalarStats("cost"))])
         with tf.Graph().as_default():
             limited = InferenceRunner(make_input(FixedSizeData(endless, 3)), ScalarStats("cost"))
@@ -99,9 +97,7 @@ class TestRounds:
 
     def test_inputs_by_name(self):
         """An inferencer can fetch an input of the model."""
-        trainer = run(
-            ScalingTrainer(), [InferenceRunner(data([np.float32([7])]), ClassificationError("x"))], epochs=1
-        )
+        trainer = run(ScalingTrainer(), [InferenceRunner(data([np.float32([7])]), ClassificationError("x"))], epochs=1)
         assert 7.0 == trainer.monitors.get_latest("validation_error")
 
     def test_several_training_towers(self):
@@ -209,9 +205,7 @@ class TestInputs:
         """BatchQueueInput counts samples."""
         samples = Flow(lambda: iter([[np.float32(1.0)]] * 5), length=6)
         runner = InferenceRunner(BatchQueueInput(samples, 2), ScalarStats("cost"))
-        with pytest.raises(
-            RuntimeError, match="BatchQueueInput.*ended after 5 datapoints, but its size is 6"
-        ):
+        with pytest.raises(RuntimeError, match="BatchQueueInput.*ended after 5 datapoints, but its size is 6"):
             run(ScalingTrainer(), [runner])
 
     @pytest.mark.parametrize("wrap", [lambda flow: flow, QueueInput], ids=["feed", "queue"])
@@ -264,9 +258,7 @@ class TestInputs:
             trainer = run(ScalingTrainer(), [Fill(), runner], epochs=1)
             assert 3 * 2.0 == trainer.monitors.get_latest("validation_cost")
         else:
-            with pytest.raises(
-                RuntimeError, match=r"the TensorInput ended too early \(expected 5 datapoints, got 2\)"
-            ):
+            with pytest.raises(RuntimeError, match=r"the TensorInput ended too early \(expected 5 datapoints, got 2\)"):
                 run(ScalingTrainer(), [Fill(), runner], epochs=1)
 
 
@@ -308,9 +300,7 @@ class TestMistakes:
             calls.append(1)
             tf.get_variable(f"new{len(calls)}", initializer=1.0)
 
-        with pytest.raises(
-            ValueError, match="InferenceRunner 'InferenceTower': variable 'new2' does not exist"
-        ):
+        with pytest.raises(ValueError, match="InferenceRunner 'InferenceTower': variable 'new2' does not exist"):
             run(ScalingTrainer(build=build), [InferenceRunner(data(), ScalarStats("cost"))])
 
     def test_a_trainer_without_a_model(self):
@@ -320,9 +310,7 @@ class TestMistakes:
 
     def test_an_unknown_tensor(self):
         """An unknown tensor raises a KeyError that names the inferencer and the tensor, without TensorFlow's own errors."""
-        with pytest.raises(
-            KeyError, match="InferenceRunner: ScalarStats asks for a tensor. .*costs"
-        ) as caught:
+        with pytest.raises(KeyError, match="InferenceRunner: ScalarStats asks for a tensor. .*costs") as caught:
             run(ScalingTrainer(), [InferenceRunner(data(), ScalarStats("costs"))])
         assert caught.value.__suppress_context__
 
@@ -399,9 +387,7 @@ class TestMistakes:
 
     def test_a_hook_that_is_none(self):
         """Registering an object that is not a hook raises TypeError."""
-        with pytest.raises(
-            TypeError, match="InferenceRunner.register_hook: expected a tf.train.SessionRunHook"
-        ):
+        with pytest.raises(TypeError, match="InferenceRunner.register_hook: expected a tf.train.SessionRunHook"):
             InferenceRunner(data(), ScalarStats("cost")).register_hook(3)
 
     def test_an_inferencer_that_fails(self):

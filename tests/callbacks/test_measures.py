@@ -78,18 +78,11 @@ class TestAgainstScikitLearn:
             scores[:, 1] = -9
             label = np.where(label == 3, 2, label)
         matrix = ConfusionMatrix("s", "l", CLASSES)
-        check(
-            macro("validation", label, scores.argmax(1), CLASSES), numbers(matrix, scores, label, size=size)
-        )
+        check(macro("validation", label, scores.argmax(1), CLASSES), numbers(matrix, scores, label, size=size))
         classes = range(4)
-        assert (
-            metrics.confusion_matrix(label, scores.argmax(1), labels=classes).tolist()
-            == matrix.matrix.tolist()
-        )
+        assert metrics.confusion_matrix(label, scores.argmax(1), labels=classes).tolist() == matrix.matrix.tolist()
         without_names = ConfusionMatrix("s", "l", prefix="val")
-        check(
-            macro("val", label, scores.argmax(1)), numbers(without_names, scores.argmax(1), label, size=size)
-        )
+        check(macro("val", label, scores.argmax(1)), numbers(without_names, scores.argmax(1), label, size=size))
 
     def test_auc_of_two_classes(self, size):
         """The area under the ROC curve, also with equal scores."""
@@ -135,9 +128,7 @@ class TestAgainstScikitLearn:
             }
             for measure, values in found.items():
                 expected.update({f"val{name}_{measure}": v for name, v in zip(names, np.atleast_1d(values))})
-        found = numbers(
-            RegressionErrors("p", "l", ["width", "height", "depth"], "val"), prediction, label, size=size
-        )
+        found = numbers(RegressionErrors("p", "l", ["width", "height", "depth"], "val"), prediction, label, size=size)
         check(expected, found)
         expected = {f"validation_{m}": expected[f"val_width_{m}"] for m in ("mae", "rmse", "r2")}
         check(expected, numbers(RegressionErrors("p", "l"), prediction[:, 0], label[:, 0], size=size))
@@ -171,9 +162,7 @@ class TestUnusualValues:
         expected = {"validation_a_auc": own[0], "validation_b_auc": own[1], "validation_auc": np.mean(own)}
         check(expected, numbers(auc, scores, label))
         check(expected, numbers(auc, scores, label))
-        assert 1 == sum(
-            "AUC: no area for class c, because all labels are equal" in line for line in log_lines
-        )
+        assert 1 == sum("AUC: no area for class c, because all labels are equal" in line for line in log_lines)
         assert {} == numbers(AUC("s", "l"), scores[:, 0], np.zeros(9))
 
     def test_constant_labels(self):
@@ -312,11 +301,7 @@ def test_every_runner(runner):
     }
     check(
         expected,
-        {
-            name: trainer.monitors.get_latest(name)
-            for name in trainer.monitors.scalar_names
-            if "queue" not in name
-        },
+        {name: trainer.monitors.get_latest(name) for name in trainer.monitors.scalar_names if "queue" not in name},
     )
     for name in expected:
         (first_step, first), (second_step, second) = trainer.monitors.get_history(name)

@@ -47,24 +47,18 @@ class TestThroughputTracker:
 
     def test_a_trigger_inside_an_epoch(self, clock):
         """A trigger within an epoch measures from the previous trigger."""
-        trainer = run(
-            CountingTrainer(), [PeriodicTrigger(ThroughputTracker(), every_k_steps=2)], steps=6, epochs=1
-        )
+        trainer = run(CountingTrainer(), [PeriodicTrigger(ThroughputTracker(), every_k_steps=2)], steps=6, epochs=1)
         assert [(2, 2.0), (4, 2.0), (6, 2.0)] == trainer.monitors.get_history("Throughput (steps/sec)")
 
     def test_over_several_epochs(self, clock):
         """Two epochs without a trigger between them are measured together."""
-        trainer = run(
-            CountingTrainer(), [PeriodicTrigger(ThroughputTracker(), every_k_epochs=2)], steps=3, epochs=2
-        )
+        trainer = run(CountingTrainer(), [PeriodicTrigger(ThroughputTracker(), every_k_epochs=2)], steps=3, epochs=2)
         assert [(6, 3.0)] == trainer.monitors.get_history("Throughput (steps/sec)")
 
 
 def test_host_memory(monkeypatch):
     """The free memory is reported in GB at each trigger."""
-    monkeypatch.setattr(
-        prof, "psutil", SimpleNamespace(virtual_memory=lambda: SimpleNamespace(available=3 * 2**29))
-    )
+    monkeypatch.setattr(prof, "psutil", SimpleNamespace(virtual_memory=lambda: SimpleNamespace(available=3 * 2**29)))
     trainer = run(CountingTrainer(), [HostMemoryTracker()])
 
     assert [(2, 1.5), (4, 1.5)] == trainer.monitors.get_history("HostFreeMemory (GB)")
@@ -141,9 +135,7 @@ class TestGPUUtilizationTracker:
         monkeypatch.setattr(prof, "_SAMPLE_SECONDS", 0.01)
         percents = [10, 20, 30] + [20] * 1000
         nvml = gpus(percents)
-        trainer = run(
-            CountingTrainer(), [GPUUtilizationTracker([0]), WaitForSamples(nvml, 3)], steps=1, epochs=1
-        )
+        trainer = run(CountingTrainer(), [GPUUtilizationTracker([0]), WaitForSamples(nvml, 3)], steps=1, epochs=1)
         assert [(1, 20.0)] == trainer.monitors.get_history("GPUUtil/0")
 
     def test_all_gpus_of_the_machine(self, gpus, monkeypatch):
@@ -200,9 +192,7 @@ class TestGPUUtilizationTracker:
     def test_gpus_named_otherwise(self, gpus):
         """A UUID in CUDA_VISIBLE_DEVICES raises RuntimeError."""
         gpus(visible="GPU-8932f937")
-        with pytest.raises(
-            RuntimeError, match=r"CUDA_VISIBLE_DEVICES is not a list of numbers \(got GPU-8932f937\)"
-        ):
+        with pytest.raises(RuntimeError, match=r"CUDA_VISIBLE_DEVICES is not a list of numbers \(got GPU-8932f937\)"):
             run(CountingTrainer(), [GPUUtilizationTracker()])
 
     def test_a_driver_that_fails_later(self, gpus):
@@ -229,9 +219,7 @@ class TestGPUMemoryTracker:
         trainer = run(CountingTrainer(), [GPUMemoryTracker()])
 
         assert [] == trainer.monitors.get_history("PeakMemory(MB)/gpu:0")
-        assert 1 == len(
-            [line for line in log_lines if "the session has no GPU, so nothing is reported" in line]
-        )
+        assert 1 == len([line for line in log_lines if "the session has no GPU, so nothing is reported" in line])
 
     def test_what_it_reports(self, monkeypatch):
         """Megabytes are reported at each trigger, under TensorFlow's number of the GPU."""
@@ -309,6 +297,4 @@ class TestGraphProfiler:
         # a PeriodicCallback asks before the run, when the step that ends a period has not been counted
         found = [(e.step, e.tagged_run_metadata.tag) for e in events.events]
         assert [(1, "trace-1"), (3, "trace-3")] == found
-        assert tf.RunMetadata.FromString(
-            events.events[0].tagged_run_metadata.run_metadata
-        ).step_stats.dev_stats
+        assert tf.RunMetadata.FromString(events.events[0].tagged_run_metadata.run_metadata).step_stats.dev_stats

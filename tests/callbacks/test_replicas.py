@@ -48,9 +48,7 @@ class TestCheckReplicas:
 
     def test_different(self):
         """The error names the variable and the rank."""
-        with pytest.raises(
-            RankError, match="after step 2, variable global_step of rank 1 differs from that of rank 0"
-        ):
+        with pytest.raises(RankError, match="after step 2, variable global_step of rank 1 differs from that of rank 0"):
             train(lambda sums: {**sums, "global_step": 0})
 
     def test_a_variable_of_the_chief_s(self):

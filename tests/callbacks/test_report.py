@@ -116,9 +116,7 @@ class TestReportWriter:
                 seen.append(os.path.exists(sample_path(log_dir, FIRST_BATCH)))
 
         with tf.Graph().as_default():
-            config = TrainConfig(
-                data=make(data), model=Mean(), callbacks=[Look()], steps_per_epoch=1, max_epoch=2
-            )
+            config = TrainConfig(data=make(data), model=Mean(), callbacks=[Look()], steps_per_epoch=1, max_epoch=2)
             launch_train_with_config(config, SimpleTrainer())
         assert [False, True] == seen
         batch = read_npz(sample_path(log_dir, FIRST_BATCH))

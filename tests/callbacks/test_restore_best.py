@@ -210,7 +210,9 @@ class TestSmartInit:
             [3, 1, 2],
             MinSaver("error", reverse=True, checkpoint_dir=directory),
         )
-        expected = r"several best checkpoints in .*: max-error \('error' = 3\), min-error \('error' = 1\). Pass the path"
+        expected = (
+            r"several best checkpoints in .*: max-error \('error' = 3\), min-error \('error' = 1\). Pass the path"
+        )
         with pytest.raises(ValueError, match=expected):
             SmartInit(directory, checkpoint="best")
 
@@ -220,9 +222,7 @@ class TestSmartInit:
         (tmp_path / "broken.json").write_text("{")
         (tmp_path / "list.json").write_text("[]")
         (tmp_path / "min-gone.json").write_text('{"stat": "gone", "step": 2, "value": 1.0}')
-        with pytest.raises(
-            ValueError, match="There is no best checkpoint in .*MinSaver, MaxSaver or TopKSaver"
-        ):
+        with pytest.raises(ValueError, match="There is no best checkpoint in .*MinSaver, MaxSaver or TopKSaver"):
             SmartInit(str(tmp_path), checkpoint="best")
 
     def test_other_objects(self, tmp_path):

@@ -76,8 +76,7 @@ def measure(name, **arguments):
     """Train on a signature of SIGNATURES. The value of the datapoints is 0 and 4; return the reported mean."""
     shapes, datapoints, _ = SIGNATURES[name]
     data = [
-        [np.full(shape, 4.0 * index, "float32") for shape in datapoint]
-        for index, datapoint in enumerate(datapoints)
+        [np.full(shape, 4.0 * index, "float32") for shape in datapoint] for index, datapoint in enumerate(datapoints)
     ]
 
     def model(*inputs):
@@ -92,9 +91,7 @@ def measure(name, **arguments):
     with tf.Graph().as_default():
         flow = DataFromList(data, shuffle=False)
         trainer = run(ScalingTrainer(), [InferenceRunner(flow, stats, tower_func=TowerFunc(model, spec))])
-    found = {
-        value for name in trainer.monitors.scalar_names for _, value in trainer.monitors.get_history(name)
-    }
+    found = {value for name in trainer.monitors.scalar_names for _, value in trainer.monitors.get_history(name)}
     return found.pop() if found else None
 
 

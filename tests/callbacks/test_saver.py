@@ -150,9 +150,7 @@ class TestModelSaver:
         train([ModelSaver(max_to_keep=3, checkpoint_dir=str(tmp_path))], epochs=3)
         train([ModelSaver(max_to_keep=3, checkpoint_dir=str(tmp_path))], epochs=4, starting_epoch=4, step=6)
 
-        assert ["checkpoint", *files_of("model-4"), *files_of("model-6"), *files_of("model-8")] == names(
-            tmp_path
-        )
+        assert ["checkpoint", *files_of("model-4"), *files_of("model-6"), *files_of("model-8")] == names(tmp_path)
 
     def test_files_that_nobody_listed_are_left_alone(self, tmp_path):
         """Checkpoints that are not in the list are never removed."""

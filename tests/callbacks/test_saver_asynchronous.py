@@ -36,15 +36,11 @@ class StepTrainer(Trainer):
             *tf.get_variable("parts", [7, 2], initializer=tf.zeros_initializer(), partitioner=tf.fixed_size_partitioner(3)),
         ]  # fmt: skip
         step = tf.get_variable("step", [], initializer=tf.zeros_initializer(), use_resource=True)
-        text = tf.get_variable(
-            "text", [2], tf.string, tf.constant_initializer(["a", "bc"]), use_resource=True
-        )
+        text = tf.get_variable("text", [2], tf.string, tf.constant_initializer(["a", "bc"]), use_resource=True)
         with tf.control_dependencies([text.read_value()]):
             now = step.assign_add(1.0)
         ones = [tf.ones(v.shape, v.dtype.base_dtype) for v in self.variables]
-        updates = [
-            v.assign(tf.cast(now, one.dtype) * one, read_value=False) for v, one in zip(self.variables, ones)
-        ]
+        updates = [v.assign(tf.cast(now, one.dtype) * one, read_value=False) for v, one in zip(self.variables, ones)]
         self.train_op = tf.group(*updates)
 
 
@@ -125,9 +121,7 @@ class TestTheFiles:
         """While a checkpoint is written, neither its files nor its name in `checkpoint` can be seen."""
         seen = []
         saver = Held(tmp_path)
-        look = AtStep(
-            {3: lambda: saver.waits.wait(_SECONDS) and seen.extend(names(tmp_path)), 4: saver.may_write.set}
-        )
+        look = AtStep({3: lambda: saver.waits.wait(_SECONDS) and seen.extend(names(tmp_path)), 4: saver.may_write.set})
         train([saver, look], epochs=2)
 
         assert [".saving"] == seen
@@ -168,9 +162,7 @@ class TestBusy:
         train([saver, AtStep({3: timer.start})], epochs=3)
         timer.join()
 
-        assert ["checkpoint", *files_of("model-2"), *files_of("model-4"), *files_of("model-6")] == names(
-            tmp_path
-        )
+        assert ["checkpoint", *files_of("model-2"), *files_of("model-4"), *files_of("model-6")] == names(tmp_path)
 
     def test_skip(self, tmp_path, log_lines):
         """With busy="skip", a save is skipped while another one is in progress, and the log reports it."""
@@ -341,9 +333,7 @@ class TestMemory:
         train([saver], epochs=2)
 
         assert ["checkpoint", *files_of("model-2"), *files_of("model-4")] == names(tmp_path)
-        assert 1 == len(
-            [line for line in log_lines if "ModelSaver: training waits until checkpoints are" in line]
-        )
+        assert 1 == len([line for line in log_lines if "ModelSaver: training waits until checkpoints are" in line])
 
     def test_the_size_is_said(self, tmp_path, log_lines):
         """The log says once how much memory the copy needs."""

@@ -266,9 +266,7 @@ def test_a_training_without_an_end(log_lines, epochs, num_lines):
             raise StopTraining
 
     run(CountingTrainer(), [Stop()], epochs=epochs)
-    lines = [
-        line for line in log_lines if line.startswith(f"Training ends after epoch {epochs}. Pass max_epoch=")
-    ]
+    lines = [line for line in log_lines if line.startswith(f"Training ends after epoch {epochs}. Pass max_epoch=")]
     assert num_lines == len(lines)
 
 
@@ -277,6 +275,4 @@ def test_epochs_without_steps(log_lines, monkeypatch):
     complete_for_old_scripts(monkeypatch, state)
     monkeypatch.setattr(trainer, "check_steps", state.check_steps)
     run(CountingTrainer(), steps=0)
-    assert 1 == len(
-        [line for line in log_lines if "steps_per_epoch is 0" in line and "nothing is trained" in line]
-    )
+    assert 1 == len([line for line in log_lines if "steps_per_epoch is 0" in line and "nothing is trained" in line])

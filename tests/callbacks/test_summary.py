@@ -54,9 +54,7 @@ class TestMergeAllSummaries:
 
     def test_several_runs_in_the_last_step(self):
         """If the last step has several runs, each of them evaluates the summaries."""
-        assert [1, 2] == [
-            s for s, _ in self.scalars(MergeAllSummaries(), steps=1, epochs=1, trainer=counting(2))
-        ]
+        assert [1, 2] == [s for s, _ in self.scalars(MergeAllSummaries(), steps=1, epochs=1, trainer=counting(2))]
 
     def test_an_empty_collection(self):
         """For an empty collection, nothing is evaluated, with and without run_alone."""
@@ -178,9 +176,7 @@ class TestSimpleMovingAverage:
     def test_scalars_only(self):
         """A vector raises ValueError before training."""
         tf.constant([1.0, 2.0], name="vector")
-        with pytest.raises(
-            ValueError, match=r"SimpleMovingAverage: expected a scalar, got 'vector' of shape \(2,\)"
-        ):
+        with pytest.raises(ValueError, match=r"SimpleMovingAverage: expected a scalar, got 'vector' of shape \(2,\)"):
             run(CountingTrainer(), [SimpleMovingAverage(["vector"], 2)])
 
 

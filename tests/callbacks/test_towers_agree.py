@@ -142,9 +142,7 @@ def test_towers_compute_the_same(tmp_path, trainer, writer):
     source = TensorInput(lambda: [tf.constant(1.0)], 10)
     trained.setup_graph([tf.TensorSpec([], tf.float32, "x")], source, model, optimizer)
     callbacks = WRITERS[writer](watch, str(tmp_path))
-    trained.train_with_defaults(
-        callbacks=callbacks, monitors=[], extra_callbacks=[], steps_per_epoch=2, max_epoch=2
-    )
+    trained.train_with_defaults(callbacks=callbacks, monitors=[], extra_callbacks=[], steps_per_epoch=2, max_epoch=2)
     assert len(watch.seen) >= 3
     assert len({values[0] for values in watch.seen}) > 1
     assert all(value == values[0] for values in watch.seen for value in values)

@@ -90,8 +90,7 @@ class TestDamagedFiles:
         damage(path)
         assert 2 == main(["ls-checkpoint", path])
         assert (
-            f"tensorpack-lite ls-checkpoint: {path} cannot be read as an npz file: Bad CRC-32"
-            in capfd.readouterr().err
+            f"tensorpack-lite ls-checkpoint: {path} cannot be read as an npz file: Bad CRC-32" in capfd.readouterr().err
         )
 
     def test_the_list_of_checkpoints(self, checkpoint, capfd):
@@ -361,8 +360,7 @@ class TestPlot:
         for run, scale in (("first", 1.0), ("second", 10.0)):
             (tmp_path / run).mkdir()
             elements = [
-                {**dict.fromkeys(names, step * scale), "epoch_num": step, "global_step": step * 100}
-                for step in (1, 2)
+                {**dict.fromkeys(names, step * scale), "epoch_num": step, "global_step": step * 100} for step in (1, 2)
             ]
             (tmp_path / run / "stats.json").write_text(json.dumps(elements))
         figures = []
@@ -384,9 +382,7 @@ class TestPlot:
         names = ["cost", "validation_cost", "train-error", "val-error", "test_only"]
         (tmp_path / "stats.json").write_text(json.dumps([{**dict.fromkeys(names, 1.0), "global_step": 1}]))
         plots = {}
-        monkeypatch.setattr(
-            pyplot, "show", lambda: plots.update({a.get_title(): labels(a) for a in pyplot.gcf().axes})
-        )
+        monkeypatch.setattr(pyplot, "show", lambda: plots.update({a.get_title(): labels(a) for a in pyplot.gcf().axes}))
         assert 0 == main(["plot", str(tmp_path)])
         assert {"cost": names[:2], "error": names[2:4], "test_only": []} == plots
 
@@ -433,8 +429,6 @@ class TestPlot:
         """A plot with one curve has no legend."""
         pyplot = use_windows(monkeypatch)
         legends = []
-        monkeypatch.setattr(
-            pyplot, "show", lambda: legends.extend(axis.get_legend() for axis in pyplot.gcf().axes)
-        )
+        monkeypatch.setattr(pyplot, "show", lambda: legends.extend(axis.get_legend() for axis in pyplot.gcf().axes))
         assert 0 == main(["plot", str(stats)])
         assert [None, None] == legends

@@ -115,9 +115,7 @@ class TestLimit:
 
     def test_it_is_not_known(self):
         """If no stage explains the speed, the stage is not known."""
-        assert pipelines._describe_limit(a_speed(False)).startswith(
-            "Which stage limits the speed is not known"
-        )
+        assert pipelines._describe_limit(a_speed(False)).startswith("Which stage limits the speed is not known")
 
 
 class TestReport:

@@ -44,9 +44,7 @@ class Layers(Mean):
         return cost
 
     def optimizer(self):
-        return tf.train.GradientDescentOptimizer(
-            tf.get_variable("learning_rate", initializer=0.01, trainable=False)
-        )
+        return tf.train.GradientDescentOptimizer(tf.get_variable("learning_rate", initializer=0.01, trainable=False))
 
 
 def random_data(batch_size=4):
@@ -135,9 +133,7 @@ class TestOneDifference:
         code, first, lines = diff(base, train(tmp_path / "log", seed=2, callbacks=[ModelSaver()]))
         same = "Same code, same graph, same data in another order; the curves "
         assert (1, f"{same}part at step 4: seeds differ (fix_rng_seed 1 in A, 2 in B).") == (code, first)
-        assert any(
-            "the datapoints differ from number 1 on" in line for line in lines if line.startswith("data ")
-        )
+        assert any("the datapoints differ from number 1 on" in line for line in lines if line.startswith("data "))
 
     def test_no_seed(self, base, diff, tmp_path):
         """If curves differ and a training had no fixed seed, that is the reason."""
@@ -183,9 +179,7 @@ class TestOneDifference:
         """An added layer is named by its variables."""
         other = train(tmp_path / "log", model=Layers(2), callbacks=[ModelSaver()])
         _, first, lines = diff(base, other)
-        assert first.startswith(
-            "Same code, same data; the curves part at step 4: graph differs (variable fc1/"
-        )
+        assert first.startswith("Same code, same data; the curves part at step 4: graph differs (variable fc1/")
         assert any(line.startswith("    operations: ") and "MatMul +" in line for line in lines)
 
 
@@ -272,14 +266,10 @@ class TestEdited:
 
     def test_a_script_of_another_name(self, base, edited, diff):
         """Two scripts with other names and the same content are the same code."""
-        first = edited(
-            lambda manifest: manifest["code"].update(script="/a/one.py", files={"one.py": "x = 1"})
-        )
+        first = edited(lambda manifest: manifest["code"].update(script="/a/one.py", files={"one.py": "x = 1"}))
         second = f"{first}2"
         shutil.copytree(first, second)
-        change(
-            second, lambda manifest: manifest["code"].update(script="/b/two.py", files={"two.py": "x = 1"})
-        )
+        change(second, lambda manifest: manifest["code"].update(script="/b/two.py", files={"two.py": "x = 1"}))
         assert f"{SAME}are equal." == diff(first, second)[1]
 
     def test_machine(self, base, edited, diff):
@@ -304,22 +294,16 @@ class TestEdited:
         """A resumption that was not exact is a difference; an exact one is not."""
 
         def resume(exact):
-            return lambda manifest: manifest["resumptions"].append(
-                {"global_step": 8, "exact": exact, "changed": {}}
-            )
+            return lambda manifest: manifest["resumptions"].append({"global_step": 8, "exact": exact, "changed": {}})
 
         other = edited(resume(True))
         assert 0 == diff(base, other)[0]
         change(other, resume(False))
-        assert (
-            "exit and length differ (inexact resumptions [] in A, [{'global_step': 8" in diff(base, other)[1]
-        )
+        assert "exit and length differ (inexact resumptions [] in A, [{'global_step': 8" in diff(base, other)[1]
 
     def test_a_part_that_was_left_out(self, base, edited, diff):
         """A part that one manifest lacks is not compared."""
-        code, _, lines = diff(
-            base, edited(lambda manifest: manifest.update(machine=None, graph=None, code=None))
-        )
+        code, _, lines = diff(base, edited(lambda manifest: manifest.update(machine=None, graph=None, code=None)))
         assert 0 == code
         assert any(line.startswith("code") and "not known of B" in line for line in lines)
 
@@ -338,9 +322,7 @@ class TestCheckpoints:
 
     def test_other_variables(self, base, edited, diff):
         """A variable of another shape is named."""
-        other = edited(
-            lambda manifest: manifest["graph"]["variables"].update({"fc0/W": ["float32", [7], True]})
-        )
+        other = edited(lambda manifest: manifest["graph"]["variables"].update({"fc0/W": ["float32", [7], True]}))
         code, first, _ = diff(os.path.join(base, "model-12"), other)
         assert 1 == code
         assert "variables differ (fc0/W ['float32', [1, 1]] in A, ['float32', [7]] in B)" in first
@@ -368,9 +350,7 @@ class TestErrors:
         )
 
     @pytest.mark.parametrize("value", [3, "x", [[]], {"a": 1}, [{"type": [], "arguments": 4}], float("nan")])
-    @pytest.mark.parametrize(
-        "name", ["data", "callbacks", "code", "graph", "exit", "packages", "resumptions"]
-    )
+    @pytest.mark.parametrize("name", ["data", "callbacks", "code", "graph", "exit", "packages", "resumptions"])
     def test_other_types(self, tmp_path, capsys, name, value):
         """A part of the manifest that has another type is an error in one line, or a difference."""
         one = write_training(tmp_path / "a")
@@ -410,9 +390,7 @@ def test_a_description_that_has_stopped(base, tmp_path):
 
 def with_code(*directories, sources, arguments=((), ())):
     """Set the code, its arguments and the log directories of two manifests."""
-    for directory, source, given, name in zip(
-        directories, sources, arguments, ("train_log/one", "train_log/two")
-    ):
+    for directory, source, given, name in zip(directories, sources, arguments, ("train_log/one", "train_log/two")):
         code = {"files": {"train.py": source}, "arguments": list(given)}
         change(directory, lambda manifest, c=code: manifest["code"].update(script="/x/train.py", **c))
         change(directory, lambda manifest, name=name: manifest.update(directory=name))
@@ -448,9 +426,7 @@ class TestTheCause:
         assert (0, f"{SAME}are equal.") == (code, first)
         assert 1 == len([line for line in lines if line.endswith("same (except for the log directory)")])
 
-    @pytest.mark.parametrize(
-        "sources", [("KIND = 'one'", "KIND = 'two'"), ("f('log/one')", "f('log/three')")]
-    )
+    @pytest.mark.parametrize("sources", [("KIND = 'one'", "KIND = 'two'"), ("f('log/one')", "f('log/three')")])
     def test_another_string(self, two, diff, sources):
         """A string that may be something else is a difference of the code."""
         assert 1 == diff(*with_code(*two, sources=sources))[0]

@@ -203,9 +203,7 @@ def test_before_a_training(python, tmp_path):
     assert [*WHOLE, "begun 0.0", "epoch 1.100", "end 1.100", "behind the training"] == notes
     assert (tmp_path / "log" / "checkpoint").exists()
     (note,) = [one for one in read_notes(str(tmp_path / "log")) if one["kind"] == "rehearsal"]
-    assert note["text"].startswith(
-        "All parts of the training have worked in a rehearsal. An epoch: 100 steps of "
-    )
+    assert note["text"].startswith("All parts of the training have worked in a rehearsal. An epoch: 100 steps of ")
     assert "steps of resumed epoch 3" in [part["part"] for part in note["parts"]]
     text = html.unescape((tmp_path / "log" / "report.html").read_text())
     assert "steps of resumed epoch 3" in text

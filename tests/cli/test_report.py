@@ -40,10 +40,7 @@ def test_two_without_manifest(tmp_path):
     one, other = write_training(tmp_path / "a"), write_training(tmp_path / "b")
     os.remove(os.path.join(other, "manifest.json"))
     assert 0 == main(["report", one, other, "-o", str(tmp_path / "x.html")])
-    assert (
-        f"The training runs cannot be compared: {other} has no manifest.json."
-        in read(tmp_path / "x.html").text
-    )
+    assert f"The training runs cannot be compared: {other} has no manifest.json." in read(tmp_path / "x.html").text
 
 
 def test_two_with_other_types(tmp_path):

@@ -117,10 +117,7 @@ class TestReport:
         """A pass without end is compared up to the limit that the output names."""
         code, out = check("endless", "--size", "50", "--cuts", "1")
         assert 0 == code
-        assert (
-            "The datapoints up to 50 were the same. The end of the pass and later passes were not compared"
-            in out
-        )
+        assert "The datapoints up to 50 were the same. The end of the pass and later passes were not compared" in out
 
 
 @pytest.mark.slow
@@ -148,10 +145,7 @@ class TestDifferences:
         """A stage that reads a clock differs, and is found below other stages."""
         code, out = check("clock", "--cuts", "0")
         assert 1 == code
-        assert (
-            "component 1 differs in datapoint 1 of pass 1. Suspect MapData(<lambda>): does it read a clock"
-            in out
-        )
+        assert "component 1 differs in datapoint 1 of pass 1. Suspect MapData(<lambda>): does it read a clock" in out
 
     def test_a_list_that_is_drawn(self, check):
         """If building the pipeline draws from numpy.random, the function is the suspect."""
@@ -172,9 +166,7 @@ class TestFindings:
         """A stage without a position is named; with --strict, the exit code is 1."""
         code, out = check("running_generator", "--strict", "--cuts", "0", "--size", "1")
         assert 1 == code
-        assert (
-            'levels warning DataFromGenerator cannot be resumed exactly; exact="require" refuses it.' in out
-        )
+        assert 'levels warning DataFromGenerator cannot be resumed exactly; exact="require" refuses it.' in out
 
     def test_no_datapoints(self, check):
         """An empty pass gives exit code 1."""

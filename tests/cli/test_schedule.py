@@ -54,9 +54,7 @@ def test_schedule(command, tmp_path):
     rows = [line.split() for line in output.splitlines() if line[:1].isdigit()]
     schedule = schedules.cosine(0.5, 60, warmup=10)
     momentums = [0.8, 0.8, 0.95, 0.95, 0.95, 0.95]
-    assert [
-        [str(epoch + 1), f"{schedule(10 * epoch):.4g}", f"{momentums[epoch]:.4g}"] for epoch in range(6)
-    ] == rows
+    assert [[str(epoch + 1), f"{schedule(10 * epoch):.4g}", f"{momentums[epoch]:.4g}"] for epoch in range(6)] == rows
     assert "Start epoch" not in output
     assert not (tmp_path / "elsewhere").exists()
     assert [] == list((tmp_path / "log").iterdir())

@@ -167,9 +167,7 @@ def test_two_jobs_with_the_same_ports(machines, tmp_path):
             command = ["sh", "-c", f"exec {python_command(tmp_path / name, 'shard')}"]
             with (tmp_path / f"{name}{rank}.txt").open("w") as file:
                 environment = rank_environment(**variables)
-                jobs.append(
-                    machines[0].start(*command, stdout=file, stderr=subprocess.STDOUT, env=environment)
-                )
+                jobs.append(machines[0].start(*command, stdout=file, stderr=subprocess.STDOUT, env=environment))
     codes = [process.wait(PATIENCE) for process in jobs]
     outputs = [(tmp_path / f"{name}{rank}.txt").read_text() for name in "ab" for rank in range(2)]
     assert [0, 0, 0, 0] == codes, outputs

@@ -67,7 +67,5 @@ def unknown_fields(given, parsed, path=""):
             for one in unknown_fields(given[key], parsed[key], f"{path}.{key}")
         ]
     if isinstance(given, list):
-        return [
-            one for n, each in enumerate(given) for one in unknown_fields(each, parsed[n], f"{path}[{n}]")
-        ]
+        return [one for n, each in enumerate(given) for one in unknown_fields(each, parsed[n], f"{path}[{n}]")]
     return []

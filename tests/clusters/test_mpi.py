@@ -16,9 +16,7 @@ MPICH = ["mpiexec.mpich"]
 def test_open_mpi_equals_the_launcher(launched, tmp_path, size):
     """Ranks that Open MPI starts on this machine need no address, and end with the checkpoint of the local launcher."""
     require("mpirun.openmpi")
-    ended = run(
-        [*OPEN_MPI, "-np", size, sys.executable, "-W", "ignore", SCRIPT, "collective", tmp_path, "own"]
-    )
+    ended = run([*OPEN_MPI, "-np", size, sys.executable, "-W", "ignore", SCRIPT, "collective", tmp_path, "own"])
     assert 0 == ended.returncode, ended.stdout
     assert_equal_trainings(launched(size), tmp_path, size)
 

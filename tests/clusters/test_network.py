@@ -46,9 +46,7 @@ def start(machines, directory, *arguments, **more):
         path = directory / f"output-{rank}.txt"
         with path.open("w") as file:
             command = f"exec {python_command(directory, *arguments)}"
-            process = machines[rank].start(
-                "sh", "-c", command, stdout=file, stderr=subprocess.STDOUT, env=environment
-            )
+            process = machines[rank].start("sh", "-c", command, stdout=file, stderr=subprocess.STDOUT, env=environment)
         started.append((process, path))
     return started
 
@@ -107,6 +105,4 @@ def test_connections_that_are_reset(machines, tmp_path):
     assert "Rank 1 died without reporting an error, last seen on node2 after step" in outputs[0]
     assert "Rank 0, the chief, died without reporting an error, last seen on node1 after step" in outputs[1]
     for output in outputs:
-        assert (
-            "The connection ended with 'Connection reset by peer'; the network may have closed it." in output
-        )
+        assert "The connection ended with 'Connection reset by peer'; the network may have closed it." in output

@@ -25,9 +25,7 @@ exit $code
 @pytest.mark.parametrize("size", [2, 3])
 def test_srun_equals_the_launcher(slurm, launched, tmp_path, size):
     """Ranks that `srun` starts on several machines end with the checkpoint of the local launcher, without a change of the script."""
-    ended = slurm.run(
-        "srun", f"-N{size}", f"-n{size}", "sh", "-c", python_command(tmp_path), **rank_environment()
-    )
+    ended = slurm.run("srun", f"-N{size}", f"-n{size}", "sh", "-c", python_command(tmp_path), **rank_environment())
     assert 0 == ended.returncode, ended.stdout
     assert f"Rank 0 of {size}" in ended.stdout
     assert "started by srun" in ended.stdout

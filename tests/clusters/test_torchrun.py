@@ -86,10 +86,7 @@ def assert_each_datapoint_once(directory):
     sizes = {step: TOTAL_BATCH // len(batch) for step, batch in lines[0].items()}
     for first in range(1, NUM_STEPS + 1, STEPS_OF_PASS):
         used = [
-            i
-            for step in range(first, first + STEPS_OF_PASS)
-            for rank in range(sizes[step])
-            for i in lines[rank][step]
+            i for step in range(first, first + STEPS_OF_PASS) for rank in range(sizes[step]) for i in lines[rank][step]
         ]
         assert list(range(NUM)) == sorted(used)
     return sizes

@@ -72,9 +72,7 @@ class TestMinimumVersion:
         process = python(self.CODE, "1.14.0")
         assert 0 != process.returncode
         last = process.stdout.strip().splitlines()[-1]
-        assert last.startswith("ImportError: tensorpack_lite needs TensorFlow 1.15 or newer, got 1.14.0."), (
-            last
-        )
+        assert last.startswith("ImportError: tensorpack_lite needs TensorFlow 1.15 or newer, got 1.14.0."), last
         assert 'pip install "tensorpack_lite[tf]"' in last
 
     @pytest.mark.slow

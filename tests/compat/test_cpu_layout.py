@@ -76,9 +76,7 @@ def conv2d_transpose(x, w, first):
     """Transposed convolution to an image of unknown batch size."""
     batch = tf.shape(x)[0]
     shape = [batch, 5, 12, 8] if first else [batch, 12, 8, 5]
-    return tf.nn.conv2d_transpose(
-        x, w, tf.stack(shape), axes(first, 2, 1), "SAME", name="named", **layout(first)
-    )
+    return tf.nn.conv2d_transpose(x, w, tf.stack(shape), axes(first, 2, 1), "SAME", name="named", **layout(first))
 
 
 def conv3d_transpose(x, w, first):
@@ -165,15 +163,11 @@ def test_values_and_gradients(name, installed):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
-@pytest.mark.parametrize(
-    "name", ["conv2d SAME", "conv2d_transpose", "max_pool SAME", "avg_pool", "depth_to_space"]
-)
+@pytest.mark.parametrize("name", ["conv2d SAME", "conv2d_transpose", "max_pool SAME", "avg_pool", "depth_to_space"])
 def test_other_dtypes(name, dtype, installed):
     """Dtypes that only the channels-last kernels support work, and are kept."""
     case, tolerance = BY_NAME[name], 1e-9 if dtype == "float64" else 2e-2
-    for actual, expected in zip(
-        compute(case, first=True, dtype=dtype), compute(case, first=False, dtype=dtype)
-    ):
+    for actual, expected in zip(compute(case, first=True, dtype=dtype), compute(case, first=False, dtype=dtype)):
         expected = expected if expected.shape == case.weights else last_to_first(expected)
         assert dtype == actual.dtype
         np.testing.assert_allclose(expected, actual, rtol=tolerance, atol=tolerance)
@@ -235,9 +229,7 @@ def test_bias_of_other_ranks(shape, sess, installed):
     """`tf.nn.bias_add` with "NCHW" adds to axis 1 of volumes and sequences too."""
     x, bias = np.zeros(shape, "float32"), np.arange(3, dtype="float32")
     y = tf.nn.bias_add(x, bias, data_format="NCHW")
-    np.testing.assert_array_equal(
-        np.broadcast_to(bias.reshape(-1, *[1] * (len(shape) - 2)), shape), sess.run(y)
-    )
+    np.testing.assert_array_equal(np.broadcast_to(bias.reshape(-1, *[1] * (len(shape) - 2)), shape), sess.run(y))
 
 
 def test_inside_a_loop(sess, installed):
@@ -434,9 +426,7 @@ def test_grouped_convolution(installed, sess, first):
     groups = zip(tf.split(x, 2, 3), tf.split(w, 2, 3))
     expected = tf.concat([tf.nn.conv2d(*group, [1, 2, 1, 1], "SAME") for group in groups], 3)
     if first:
-        y = tf.nn.conv2d(
-            tf.transpose(x, [0, 3, 1, 2]), w, [1, 1, 2, 1], "SAME", data_format="NCHW", name="named"
-        )
+        y = tf.nn.conv2d(tf.transpose(x, [0, 3, 1, 2]), w, [1, 1, 2, 1], "SAME", data_format="NCHW", name="named")
         assert [2, 6, 3, 6] == y.shape.as_list()
         y = tf.transpose(y, [0, 2, 3, 1])
     else:

@@ -104,9 +104,7 @@ def run_each(tmp_path_factory):
         (directory / "codes.json").write_text(json.dumps(codes))
         (directory / "program.py").write_text(BEGIN + EACH)
         runner.run(directory, "program.py")
-        return [
-            (directory / f"{number}.txt").read_text().strip().splitlines()[-1] for number in range(len(codes))
-        ]
+        return [(directory / f"{number}.txt").read_text().strip().splitlines()[-1] for number in range(len(codes))]
 
     with program_runner() as runner:
         yield run_each
@@ -191,9 +189,7 @@ with tf.Session() as session:
     def test_seed_set_before_graph_mode(self, run_each):
         """A seed that is set before graph mode gives the same weights as a seed set in a graph."""
         pairs = list(itertools.product(self.SETTERS, self.ENTRY_POINTS))
-        codes = [
-            self.CODE.format(set_seed=set_seed, entry_point=entry_point) for set_seed, entry_point in pairs
-        ]
+        codes = [self.CODE.format(set_seed=set_seed, entry_point=entry_point) for set_seed, entry_point in pairs]
         weights = dict(zip(pairs, map(json.loads, run_each(codes))))
         assert dict.fromkeys(pairs, self.weights_in_graph_mode(7)) == weights
         assert self.weights_in_graph_mode(7) != self.weights_in_graph_mode(8)

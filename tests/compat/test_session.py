@@ -83,9 +83,7 @@ USES = {
     "a predictor": lambda p: p(1.0),
     "a predictor at its first call": lambda p: OnlinePredictor(["x"], ["y"], sess=p.sess)(1.0),
     "a new predictor": lambda p: new_predictor()(1.0),
-    "a new session": lambda p: first_of(
-        DataFromTFDataset(lambda: tf.data.Dataset.from_tensor_slices([1, 2]))
-    ),
+    "a new session": lambda p: first_of(DataFromTFDataset(lambda: tf.data.Dataset.from_tensor_slices([1, 2]))),
     "trainer.sess.run": lambda p: p.sess.run("y:0", {"x:0": 1.0}),
     "sess.make_callable": lambda p: p.sess.make_callable("y:0", feed_list=["x:0"])(1.0),
     "trainer.hooked_sess.run": lambda p: HookedSession(p.sess, []).run("y:0", {"x:0": 1.0}),

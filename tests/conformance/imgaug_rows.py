@@ -79,9 +79,7 @@ ROWS = [
     moving("Rotation", lambda: imgaug.Rotation(40, center_range=(0.3, 0.7))),
     moving("RotationAndCropValid", lambda: imgaug.RotationAndCropValid(20), keeps_size=False),
     moving("Affine", lambda: imgaug.Affine((0.8, 1.2), (0.1, 0.2), rotate_max_deg=30, shear=15)),
-    Row(
-        "GaussianDeform", lambda: imgaug.GaussianDeform([(0.3, 0.4), (0.7, 0.6)], (64, 80)), coords="refused"
-    ),
+    Row("GaussianDeform", lambda: imgaug.GaussianDeform([(0.3, 0.4), (0.7, 0.6)], (64, 80)), coords="refused"),
     Row("Hue", lambda: imgaug.Hue((-30, 60))),
     Row("Brightness", lambda: imgaug.Brightness(30, clip=False)),
     Row("BrightnessScale", lambda: imgaug.BrightnessScale((0.5, 1.5))),

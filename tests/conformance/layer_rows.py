@@ -155,9 +155,7 @@ def _relu(x):
 
 def _kron(x, matrix):
     """Return the Kronecker product of each channel of each image with a matrix."""
-    return np.stack(
-        [np.stack([np.kron(x[n, :, :, c], matrix) for c in range(x.shape[3])], 2) for n in range(len(x))]
-    )
+    return np.stack([np.stack([np.kron(x[n, :, :, c], matrix) for c in range(x.shape[3])], 2) for n in range(len(x))])
 
 
 def _sigmoid(x):
@@ -174,9 +172,7 @@ def _lstm_step(x, state, v, prefix):
 
 def _gru_step(x, state, v, prefix):
     (h,) = state
-    gates = (
-        np.concatenate([x, h], 1) @ v[prefix + "gru_cell/gates/kernel"] + v[prefix + "gru_cell/gates/bias"]
-    )
+    gates = np.concatenate([x, h], 1) @ v[prefix + "gru_cell/gates/kernel"] + v[prefix + "gru_cell/gates/bias"]
     r, u = np.split(_sigmoid(gates), 2, 1)
     kernel, bias = v[prefix + "gru_cell/candidate/kernel"], v[prefix + "gru_cell/candidate/bias"]
     return (u * h + (1 - u) * np.tanh(np.concatenate([x, r * h], 1) @ kernel + bias),)
@@ -194,9 +190,7 @@ def _recurrent(step, x, v, units, prefix="", lengths=None, backward=False):
 
 
 def _both_directions(step, x, v, units, prefix="", lengths=None):
-    return np.concatenate(
-        [_recurrent(step, x, v, units, prefix + d, lengths, d == "bw/") for d in ("fw/", "bw/")], 2
-    )
+    return np.concatenate([_recurrent(step, x, v, units, prefix + d, lengths, d == "bw/") for d in ("fw/", "bw/")], 2)
 
 
 # Rows ---------------------------------------------------------------------------------------------------------------------

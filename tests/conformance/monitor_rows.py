@@ -124,9 +124,7 @@ ROWS = [
     Row("ScalarTable", lambda d: monitor.ScalarTable()),
     Row(
         "SendMonitorData",
-        lambda d: monitor.SendMonitorData(
-            f"echo {{step}} {{stat}} >> {d}/sent", ["step", "stat"], strict=False
-        ),
+        lambda d: monitor.SendMonitorData(f"echo {{step}} {{stat}} >> {d}/sent", ["step", "stat"], strict=False),
         _commands,
     ),
     Row("TFEventWriter", lambda d: monitor.TFEventWriter(d), _events),

@@ -51,9 +51,7 @@ def _offline(config: Any, datapoints: Datapoints) -> Any:
 def _online(config: Any, datapoints: Datapoints) -> Any:
     """Create the predictor as a trainer does, in an existing graph and session."""
     other = predict.OfflinePredictor(config)
-    predictor = predict.OnlinePredictor(
-        other.input_tensors, other.output_tensors, config.return_input, sess=other.sess
-    )
+    predictor = predict.OnlinePredictor(other.input_tensors, other.output_tensors, config.return_input, sess=other.sess)
     return _one_by_one(predictor, datapoints)
 
 

@@ -146,9 +146,7 @@ def test_it_writes_to_the_directory_of_its_training(row, log_dir, tmp_path):
     run(row.trainer(), [CallbackFactory(trigger=report), *made], monitors, steps=3)
 
     assert before == files_in(earlier)
-    assert {name for name in before if name.startswith(("model-", "min-", "stats.", "top-"))} <= set(
-        files_in(own)
-    )
+    assert {name for name in before if name.startswith(("model-", "min-", "stats.", "top-"))} <= set(files_in(own))
 
 
 @ALL

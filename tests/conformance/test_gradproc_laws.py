@@ -36,9 +36,7 @@ class Grads:
         self.values = {name: self.values[name] for name in names if name not in without}
         self.pairs = []
         for name in names:
-            var = tf.get_variable(
-                name, SHAPES[name], dtype, initializer=tf.zeros_initializer(), use_resource=True
-            )
+            var = tf.get_variable(name, SHAPES[name], dtype, initializer=tf.zeros_initializer(), use_resource=True)
             grad = None if name in without else tf.constant(self.values[name])
             if name in sliced:
                 values = tf.constant(self.values[name][[1, 0]])

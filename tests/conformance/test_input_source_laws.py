@@ -31,9 +31,7 @@ def train(source, steps):
     trainer = Trainer()
     trainer.register_callback(source.setup(SIGNATURE))
     trainer.train_op = tf.reduce_sum(source.get_input_tensors()[0]).op
-    trainer.train_with_defaults(
-        callbacks=[], monitors=[], extra_callbacks=[], steps_per_epoch=steps, max_epoch=1
-    )
+    trainer.train_with_defaults(callbacks=[], monitors=[], extra_callbacks=[], steps_per_epoch=steps, max_epoch=1)
     return trainer
 
 
@@ -138,9 +136,7 @@ def test_an_error_reaches_the_trainer(row):
 @READING
 def test_a_datapoint_that_does_not_fit_reaches_the_trainer(row):
     """train() raises an error that names the input, the component, and both dtypes."""
-    with pytest.raises(
-        TypeError, match=r"\w+Input: component 0 'x.*' .*\(expected float32 .*, got complex64"
-    ):
+    with pytest.raises(TypeError, match=r"\w+Input: component 0 'x.*' .*\(expected float32 .*, got complex64"):
         train(row.make(Numbers(dtype="complex64")), steps=50)
 
 
@@ -150,9 +146,7 @@ def test_no_thread_is_left(row):
     before = set(threading.enumerate())
     train(row.make(Numbers(1000)), steps=5)
     left = [
-        t
-        for t in threading.enumerate()
-        if t not in before and type(t).__name__ not in ("TMonitor", "_DummyThread")
+        t for t in threading.enumerate() if t not in before and type(t).__name__ not in ("TMonitor", "_DummyThread")
     ]
     assert [] == left
 

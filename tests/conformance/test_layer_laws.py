@@ -106,11 +106,7 @@ def test_the_output_holds_the_variables(row):
         held = built.output.variables.all()
         own = [var for name, var in built.variables.items() if not name.startswith("bn/")]
         if row.name == "BatchRenorm":
-            own = [
-                v
-                for v in own
-                if v.op.name.split("/")[1] in ("gamma", "beta", "moving_mean", "moving_variance")
-            ]
+            own = [v for v in own if v.op.name.split("/")[1] in ("gamma", "beta", "moving_mean", "moving_variance")]
         assert {v.op.name for v in own} == {v.op.name for v in held}
         assert all(any(var is h for h in held) for var in own)
 

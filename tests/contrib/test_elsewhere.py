@@ -104,8 +104,7 @@ class TestByIteration:
     def test_level(self):
         """The report of resume says that an iterable is replayed, and that a running generator cannot be."""
         levels = [
-            restored(lambda s=s: DataFromIterable(s), None).resume_report()[0].level
-            for s in (Loader(), iter([1]))
+            restored(lambda s=s: DataFromIterable(s), None).resume_report()[0].level for s in (Loader(), iter([1]))
         ]
         assert ["replay", "none"] == levels
 
@@ -192,9 +191,7 @@ class TestInstalled:
             read = FinalW()
             loader = DataFromIterable(torch.utils.data.DataLoader(data, 4))
             with tf.Graph().as_default():
-                config = TrainConfig(
-                    model=Mean(), data=source(loader), callbacks=[read], monitors=[], max_epoch=1
-                )
+                config = TrainConfig(model=Mean(), data=source(loader), callbacks=[read], monitors=[], max_epoch=1)
                 launch_train_with_config(config, SimpleTrainer())
             assert 2.25 == read.w
 
@@ -240,9 +237,7 @@ class TestInstalled:
             with pytest.raises(TypeError, match="DataFromTable"):
                 wrap(source)
 
-    @pytest.mark.filterwarnings(
-        "ignore::pytest.PytestUnraisableExceptionWarning"
-    )  # it closes no shard of a cut pass
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it closes no shard of a cut pass
     def test_webdataset(self, tmp_path):
         """The shards of a WebDataset are read in order and replayed."""
         webdataset = pytest.importorskip("webdataset")

@@ -122,9 +122,7 @@ class TestTrainers:
             **quiet(callbacks=[read], steps_per_epoch=4),
         )
         np.testing.assert_allclose([[3 - 3 / 16], [0]], read.values[0])
-        np.testing.assert_allclose(
-            (3 / 16) ** 2, model.trainer.monitors.get_latest("validation_mse"), rtol=1e-5
-        )
+        np.testing.assert_allclose((3 / 16) ** 2, model.trainer.monitors.get_latest("validation_mse"), rtol=1e-5)
 
     @pytest.mark.parametrize(
         ("num_gpu", "kind"), [(0, SimpleTrainer), (1, SimpleTrainer), (2, SyncMultiGPUTrainerParameterServer)]
@@ -167,9 +165,7 @@ class TestModels:
         """Inference uses the weights of training."""
         model = compiled(getattr(self, way), data=source(points()))
         model.fit(points(1), **quiet())
-        np.testing.assert_allclose(
-            (3 / 16) ** 2, model.trainer.monitors.get_latest("validation_mse"), rtol=1e-5
-        )
+        np.testing.assert_allclose((3 / 16) ** 2, model.trainer.monitors.get_latest("validation_mse"), rtol=1e-5)
         assert 1 == len(tf.trainable_variables())
 
     @pytest.mark.parametrize("continues", [True, False])
@@ -323,10 +319,6 @@ class TestErrors:
         """The numbers of losses, targets and outputs must be equal."""
         with pytest.raises(ValueError, match="expected one loss for each of the 1 targets, got 2"):
             compiled(loss=["mse", "mse"])
-        model = bridge.KerasModel(
-            one_weight, X, [*Y, TensorSpec([None], tf.float32, "z")], FeedInput(points())
-        )
-        with pytest.raises(
-            ValueError, match=r"expected a model with 2 outputs, one for each target \(y, z\), got 1"
-        ):
+        model = bridge.KerasModel(one_weight, X, [*Y, TensorSpec([None], tf.float32, "z")], FeedInput(points()))
+        with pytest.raises(ValueError, match=r"expected a model with 2 outputs, one for each target \(y, z\), got 1"):
             model.compile(tf.train.AdamOptimizer(), ["mse", "mse"])

@@ -54,9 +54,7 @@ def test_batches_of_different_sizes(fresh_graph, case):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    TF_VERSION < (2, 0), reason="the Keras of TensorFlow 1.15 divides masked losses by all steps"
-)
+@pytest.mark.skipif(TF_VERSION < (2, 0), reason="the Keras of TensorFlow 1.15 divides masked losses by all steps")
 @pytest.mark.parametrize("is_built_on_inputs", [False, True], ids=["called", "built"])
 def test_the_numbers_of_keras(is_built_on_inputs):
     """Loss and metrics are those that Keras evaluates: masks, weights of samples, regularizers and a smaller last batch."""
@@ -73,9 +71,7 @@ def test_the_numbers_of_keras(is_built_on_inputs):
 def test_numbers_of_weights():
     """Weights are one tensor for each output."""
     specs = [tf.TensorSpec([None], tf.float32, name) for name in "abc"]
-    model = KerasModel(
-        lambda x: x, specs[:1], specs[:1], FeedInput(DataFromList([[1]])), weight_signature=specs
-    )
+    model = KerasModel(lambda x: x, specs[:1], specs[:1], FeedInput(DataFromList([[1]])), weight_signature=specs)
     with pytest.raises(ValueError, match="expected weights for each of the 1 losses, got 3"):
         model.compile(tf.train.GradientDescentOptimizer(0.0), ENTROPY)
 

@@ -17,9 +17,7 @@ class TestTower:
     def layers(self, x):
         model = keras.models.Sequential()
         model.add(keras.layers.InputLayer(input_tensor=x))
-        model.add(
-            keras.layers.Dense(3, kernel_regularizer=keras.regularizers.l2(0.5), kernel_initializer="ones")
-        )
+        model.add(keras.layers.Dense(3, kernel_regularizer=keras.regularizers.l2(0.5), kernel_initializer="ones"))
         model.add(keras.layers.BatchNormalization(momentum=0.5))
         model.add(keras.layers.Dropout(0.5))
         model.add(keras.layers.Dense(1))
@@ -96,22 +94,16 @@ class TestTower:
             layers = [keras.layers.InputLayer(input_tensor=x), keras.layers.BatchNormalization(momentum=0.5)]
             return keras.models.Sequential([*layers, keras.layers.Dense(1)])
 
-        data = DataFromList(
-            [[np.full([4, 2], 2.0, "float32"), np.zeros([4, 1], "float32")]] * 2, shuffle=False
-        )
+        data = DataFromList([[np.full([4, 2], 2.0, "float32"), np.zeros([4, 1], "float32")]] * 2, shuffle=False)
         read = Read("batch_normalization/moving_mean")
-        compiled(get_model, data=FeedInput(data)).fit(
-            **quiet(extra_callbacks=[RunUpdateOps()], callbacks=[read])
-        )
+        compiled(get_model, data=FeedInput(data)).fit(**quiet(extra_callbacks=[RunUpdateOps()], callbacks=[read]))
         np.testing.assert_allclose([1.5, 1.5], read.values[0])
 
     def test_the_phase_is_the_towers(self, sess):
         """Dropout drops in training only; nothing needs to be fed, and Keras's placeholder is not created."""
 
         def get_model(x):
-            return keras.models.Sequential(
-                [keras.layers.InputLayer(input_tensor=x), keras.layers.Dropout(0.5)]
-            )
+            return keras.models.Sequential([keras.layers.InputLayer(input_tensor=x), keras.layers.Dropout(0.5)])
 
         x, (dropped,), _ = build_tower(get_model)
         x2, (kept,), _ = build_tower(get_model, is_training=False, name="InferenceTower", reuse=True)

@@ -59,21 +59,15 @@ class TestDataFromTFDataset:
 
     def test_an_error_of_the_pipeline(self):
         """An error of tf.data is raised, and does not end the pass quietly."""
-        flow = DataFromTFDataset(
-            lambda: pairs().map(lambda x, y: tf.check_numerics(1 / tf.cast(y, "float32"), ""))
-        )
+        flow = DataFromTFDataset(lambda: pairs().map(lambda x, y: tf.check_numerics(1 / tf.cast(y, "float32"), "")))
         with pytest.raises(tf.errors.InvalidArgumentError):
             list(flow)
 
     def test_mistakes(self):
         """A Dataset itself, other objects, and functions that return something else raise TypeError."""
-        with tf.Graph().as_default(), pytest.raises(
-            TypeError, match="got a Dataset, which belongs to one graph"
-        ):
+        with tf.Graph().as_default(), pytest.raises(TypeError, match="got a Dataset, which belongs to one graph"):
             DataFromTFDataset(pairs())
         with pytest.raises(TypeError, match="make_dataset"):
             DataFromTFDataset([1])
-        with pytest.raises(
-            TypeError, match=r"result of make_dataset has the wrong type .expected a tf.data.Dataset"
-        ):
+        with pytest.raises(TypeError, match=r"result of make_dataset has the wrong type .expected a tf.data.Dataset"):
             list(DataFromTFDataset(lambda: [1]))

@@ -56,9 +56,7 @@ def test_iterating_in_a_fork(name):
     fork.start()
     try:
         assert here.poll(60), "the fork hangs"
-        assert (
-            f"{name}: cannot be iterated in process {fork.pid}, because reset_state() started" in here.recv()
-        )
+        assert f"{name}: cannot be iterated in process {fork.pid}, because reset_state() started" in here.recv()
     finally:
         fork.kill()
         fork.join()

@@ -36,9 +36,7 @@ def field(number: int, value) -> bytes:
 def datum(image: np.ndarray, label: int) -> bytes:
     """Encode an image [C, H, W] and its label as Caffe does."""
     channels, height, width = image.shape
-    return (
-        field(1, channels) + field(2, height) + field(3, width) + field(4, image.tobytes()) + field(5, label)
-    )
+    return field(1, channels) + field(2, height) + field(3, width) + field(4, image.tobytes()) + field(5, label)
 
 
 @pytest.fixture
@@ -144,9 +142,7 @@ class TestLMDBData:
     def test_a_key_that_only_the_list_has(self, make):
         """A missing key that `__keys__` lists raises DamagedFileError."""
         path = make({b"a": b"1", b"__keys__": pickle.dumps([b"a", b"b"])})
-        with pytest.raises(
-            DamagedFileError, match=f"^{path} has no key b'b', although its list of keys contains it"
-        ):
+        with pytest.raises(DamagedFileError, match=f"^{path} has no key b'b', although its list of keys contains it"):
             list(ready(LMDBData(path)))
 
     @pytest.mark.parametrize("content", [b"", b"not a database", bytes(8192)])
@@ -158,9 +154,7 @@ class TestLMDBData:
 
     def test_no_database(self, lmdb, tmp_path):
         """A directory without data.mdb raises FileNotFoundError."""
-        with pytest.raises(
-            FileNotFoundError, match="LMDBData: there is no .*data.mdb. Pass a directory with"
-        ):
+        with pytest.raises(FileNotFoundError, match="LMDBData: there is no .*data.mdb. Pass a directory with"):
             LMDBData(str(tmp_path))
 
 
@@ -198,9 +192,7 @@ class TestCaffeLMDB:
             ValueError,
             match="data.lmdb: the value of b'bad' cannot be read as .*: Datum: the message is cut off",
         ):
-            list(
-                ready(CaffeLMDB(make({b"bad": datum(np.zeros((1, 2, 2), np.uint8), 3)[:-6]}), shuffle=False))
-            )
+            list(ready(CaffeLMDB(make({b"bad": datum(np.zeros((1, 2, 2), np.uint8), 3)[:-6]}), shuffle=False)))
 
 
 class TestDatum:

@@ -105,9 +105,7 @@ class TestAugmentImageComponent:
     def test_one_component(self):
         """The first component is augmented by default, and the others are unchanged."""
         flip = [imgaug.Flip(horiz=True, prob=1)]
-        np.testing.assert_array_equal(
-            IMAGE[:, ::-1], only(AugmentImageComponent(flow_of([IMAGE, 3]), flip))[0]
-        )
+        np.testing.assert_array_equal(IMAGE[:, ::-1], only(AugmentImageComponent(flow_of([IMAGE, 3]), flip))[0])
         datapoint = only(AugmentImageComponent(flow_of([3, IMAGE]), flip, index=1))
         assert 3 == datapoint[0]
         np.testing.assert_array_equal(IMAGE[:, ::-1], datapoint[1])
@@ -133,9 +131,7 @@ class TestAugmentImageComponent:
 
     def test_no_image(self):
         """A component that is not an image raises an error that describes it."""
-        with pytest.raises(
-            TypeError, match="AugmentImageComponent: expected images that are numpy arrays, got str"
-        ):
+        with pytest.raises(TypeError, match="AugmentImageComponent: expected images that are numpy arrays, got str"):
             only(AugmentImageComponent(flow_of(["x"]), []))
         with pytest.raises(
             ValueError,
@@ -149,9 +145,7 @@ class TestAugmentImageComponent:
         for _ in range(2):
             flow = AugmentImageComponent(flow_of([IMAGE.astype(np.int32)]), [imgaug.CenterCrop(2)])
             assert np.int32 == only(flow)[0].dtype
-        assert [
-            "AugmentImageComponent: got an image of type int32; augmentors support uint8 and float32."
-        ] == log_lines
+        assert ["AugmentImageComponent: got an image of type int32; augmentors support uint8 and float32."] == log_lines
 
 
 class TestCatchExceptions:
@@ -192,9 +186,7 @@ class TestAugmentImageCoordinates:
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_types(self, dtype):
         """Coordinates keep their dtype; tensorpack fails here on NumPy 1.24."""
-        flow = AugmentImageCoordinates(
-            flow_of((IMAGE, POINTS.astype(dtype))), [imgaug.Flip(horiz=True, prob=1)]
-        )
+        flow = AugmentImageCoordinates(flow_of((IMAGE, POINTS.astype(dtype))), [imgaug.Flip(horiz=True, prob=1)])
         assert dtype == only(flow)[1].dtype
 
     @pytest.mark.parametrize(

@@ -152,9 +152,7 @@ class TestNotStrict:
         """An empty source raises RuntimeError instead of waiting forever."""
         flow = ready(FakeMap(Counting(0)))
         for _ in range(2):
-            with pytest.raises(
-                RuntimeError, match="RepeatedData: Counting yielded no datapoint in a whole pass"
-            ):
+            with pytest.raises(RuntimeError, match="RepeatedData: Counting yielded no datapoint in a whole pass"):
                 take(flow, 1)
 
     def test_a_source_that_fails_while_the_buffer_is_filled(self):
@@ -294,9 +292,7 @@ class TestStrict:
         """A source without a length that is shorter than the buffer raises RuntimeError."""
         flow = ready(FakeMap(without_length(6), buffer_size=10, strict=True))
         for _ in range(2):
-            with pytest.raises(
-                RuntimeError, match="a pass of DataFromGenerator had 6 datapoints, fewer than the 10"
-            ):
+            with pytest.raises(RuntimeError, match="a pass of DataFromGenerator had 6 datapoints, fewer than the 10"):
                 take(flow, 1)
 
     def test_a_source_without_length(self):

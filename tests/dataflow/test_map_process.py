@@ -94,9 +94,7 @@ class TestNotStrict:
     @pytest.mark.slow
     def test_dropping_everything_is_an_error(self):
         """A function that drops everything raises RuntimeError, instead of a hang."""
-        with pytest.raises(
-            RuntimeError, match="MultiProcessMapDataZMQ: nothing returned None for a whole pass"
-        ):
+        with pytest.raises(RuntimeError, match="MultiProcessMapDataZMQ: nothing returned None for a whole pass"):
             next(iter(ready(Pulls(), 2, nothing)))
 
     @pytest.mark.slow

@@ -90,9 +90,7 @@ class TestErrors:
             raise error
 
         flow = ready(MultiThreadMapData(six(), 2, fail))
-        with pytest.raises(
-            RuntimeError, match=f"map_func fail failed at .* in worker .*: {type(error).__name__}"
-        ):
+        with pytest.raises(RuntimeError, match=f"map_func fail failed at .* in worker .*: {type(error).__name__}"):
             next(iter(flow))
 
     def test_an_error_overtakes_results(self):

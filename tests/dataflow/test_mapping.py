@@ -95,9 +95,7 @@ class TestDroppingEverything:
 
         flow = build(list(endless(flow_of([[1], [2]])))[which], forgets_to_return)
         flow.reset_state()
-        with pytest.raises(
-            RuntimeError, match=f"{build.__name__}: forgets_to_return returned None for a whole pass"
-        ):
+        with pytest.raises(RuntimeError, match=f"{build.__name__}: forgets_to_return returned None for a whole pass"):
             next(iter(flow))
 
     def test_one_datapoint_of_a_pass_is_enough(self):
@@ -126,9 +124,7 @@ class TestDroppingEverything:
 
     def test_short_of_a_batch(self):
         """If some datapoints were kept, the function is not blamed for a pass without a batch."""
-        flow = RepeatedData(
-            BatchData(MapData(flow_of([[1], [2]]), lambda dp: dp if dp[0] == 1 else None), 2), -1
-        )
+        flow = RepeatedData(BatchData(MapData(flow_of([[1], [2]]), lambda dp: dp if dp[0] == 1 else None), 2), -1)
         flow.reset_state()
         with pytest.raises(RuntimeError, match="Check that the data is not empty"):
             next(iter(flow))
@@ -150,9 +146,7 @@ class TestFailures:
             return {}["cat"]
 
         flow = BatchData(build(flow_of([[1], [2]]), looks_up), 2)
-        with pytest.raises(
-            KeyError, match=rf"{build.__name__}: looks_up failed at test_mapping.py:\d+: cat"
-        ) as error:
+        with pytest.raises(KeyError, match=rf"{build.__name__}: looks_up failed at test_mapping.py:\d+: cat") as error:
             list(flow)
         assert ("cat",) == error.value.__cause__.args
 

@@ -84,9 +84,7 @@ class TestRandomChooseData:
     @pytest.mark.parametrize("weights", [[0.5, 0.4], [1.5, -0.5], [0.7, 0.2, 0.2]])
     def test_wrong_probabilities(self, weights):
         """Invalid probabilities raise ValueError, which shows them and their sum."""
-        with pytest.raises(
-            ValueError, match=r"expected probabilities >= 0 whose sum is 1, got \[.*, whose sum is"
-        ):
+        with pytest.raises(ValueError, match=r"expected probabilities >= 0 whose sum is 1, got \[.*, whose sum is"):
             RandomChooseData([(flow_of(1), p) for p in weights])
 
     def test_a_mixture_of_both_forms(self):
@@ -124,9 +122,7 @@ class TestRandomMixData:
             def __len__(self):
                 return 3
 
-        with pytest.raises(
-            RuntimeError, match=r"DataFlow 1 \(Boaster\) ended before it yielded the 3 datapoints"
-        ):
+        with pytest.raises(RuntimeError, match=r"DataFlow 1 \(Boaster\) ended before it yielded the 3 datapoints"):
             list(reset(RandomMixData([flow_of(1), Boaster()])))
 
 

@@ -115,9 +115,7 @@ def test_continues_with_the_same_datapoints(name, monkeypatch):
     saved = json.loads(gzip.decompress(FILE.read_bytes()))[name]
     for cut in cuts:
         flow = restored(make, from_text(json.dumps(saved["states"][str(cut)])))
-        assert saved["events"][cut:] == list(itertools.islice(passes(flow), NUM_EVENTS - cut)), (
-            f"after {cut} events"
-        )
+        assert saved["events"][cut:] == list(itertools.islice(passes(flow), NUM_EVENTS - cut)), f"after {cut} events"
 
 
 def _write(path):

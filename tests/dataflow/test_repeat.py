@@ -38,9 +38,7 @@ class TestRepeatedData:
 
     def test_an_empty_pass(self):
         """An empty pass raises RuntimeError; tensorpack loops forever."""
-        with pytest.raises(
-            RuntimeError, match="RepeatedData: DataFromList yielded no datapoint in a whole pass"
-        ):
+        with pytest.raises(RuntimeError, match="RepeatedData: DataFromList yielded no datapoint in a whole pass"):
             next(iter(RepeatedData(one_to(0), -1)))
 
     def test_a_generator_that_ended(self):

@@ -290,9 +290,7 @@ def shaped():
 def images():
     """Images, augmented at random."""
     small = DataFromList([[np.full((4, 4, 3), k, np.uint8), k] for k in range(6)], shuffle=True)
-    return AugmentImageComponent(
-        small, [imgaug.Flip(horiz=True), imgaug.Brightness(30), imgaug.RandomCrop((2, 2))]
-    )
+    return AugmentImageComponent(small, [imgaug.Flip(horiz=True), imgaug.Brightness(30), imgaug.RandomCrop((2, 2))])
 
 
 STAGES = {
@@ -333,9 +331,7 @@ STAGES = {
     "pairs": lambda: Pairs(shuffled()),
     "pairs, replayed": lambda: FixedSizeData(Pairs(Pairs(Drawing())), 5),
     "random delay": lambda: RandomDelay(Pairs(Drawing())),
-    "shuffle, left early": lambda: FixedSizeData(
-        LocallyShuffleData(shuffled(), 4, num_reuse=2), 7, keep_state=False
-    ),
+    "shuffle, left early": lambda: FixedSizeData(LocallyShuffleData(shuffled(), 4, num_reuse=2), 7, keep_state=False),
     "by shape, left early": lambda: FixedSizeData(BatchDataByShape(shaped(), 2, 0), 3, keep_state=False),
 }
 
@@ -397,9 +393,7 @@ def random_stage(r, ds):
     if kind == 11:
         return RepeatedDataPoint(ds, 2)
     shape = MapData(ds, lambda dp: [np.zeros(number(dp) % 3) + number(dp)])
-    return FixedSizeData(
-        BatchDataByShape(MapData(shape, lambda dp: [dp[0]] if len(dp[0]) else [np.ones(4)]), 2, 0), 5
-    )
+    return FixedSizeData(BatchDataByShape(MapData(shape, lambda dp: [dp[0]] if len(dp[0]) else [np.ones(4)]), 2, 0), 5)
 
 
 def random_pipeline(seed):
@@ -516,9 +510,7 @@ class TestRules:
     def test_other_number_of_stages(self):
         """A state with another number of stages is refused."""
         _, states = run(restored(lambda: ConcatData([shuffled(), shuffled()]), None), 1)
-        with pytest.raises(
-            ValueError, match="expected 3 stages and 0 random generators below it, got 2 and 0"
-        ):
+        with pytest.raises(ValueError, match="expected 3 stages and 0 random generators below it, got 2 and 0"):
             restored(lambda: ConcatData([shuffled(), shuffled(), shuffled()]), states[1])
 
     def test_data_that_became_shorter(self):
@@ -528,9 +520,7 @@ class TestRules:
         with pytest.raises(RuntimeError, match="after 4 datapoints of a pass, but this pass has only 1"):
             next(iter(shorter))
 
-    @pytest.mark.parametrize(
-        "name", ["list", "drawing", "counting", "shuffle", "by shape", "cache", "fixed size"]
-    )
+    @pytest.mark.parametrize("name", ["list", "drawing", "counting", "shuffle", "by shape", "cache", "fixed size"])
     @pytest.mark.parametrize("num", [0, 1, 3])
     def test_a_pass_that_was_left(self, name, num):
         """A pass that is left after some datapoints has the same effect, also if the left pass was a restored one."""
@@ -725,9 +715,7 @@ def test_recording_does_not_change_a_stage_that_yields_before_it_reads():
             flow.set_state(None)
         flow.reset_state()
         # passes of two datapoints are left before they read
-        return [
-            [next(datapoints) for _ in range(num)] for num in (2, 4, 2, 2, 5) for datapoints in [iter(flow)]
-        ]
+        return [[next(datapoints) for _ in range(num)] for num in (2, 4, 2, 2, 5) for datapoints in [iter(flow)]]
 
     assert read(False) == read(True)
 

@@ -204,9 +204,7 @@ class TestMaps:
             jitter()
             return (1 // (datapoint[0] - 5) and datapoint) or datapoint
 
-        flow = MultiThreadMapData(
-            DataFromList([[k] for k in range(12)], shuffle=False), 3, fail_at_5, buffer_size=6
-        )
+        flow = MultiThreadMapData(DataFromList([[k] for k in range(12)], shuffle=False), 3, fail_at_5, buffer_size=6)
         flow.set_state(None)
         flow.reset_state()
         iterator = iter(flow)

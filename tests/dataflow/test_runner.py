@@ -220,9 +220,7 @@ def _five_runners():
 
 def test_arrays_may_be_kept_and_changed():
     """Arrays that are kept are writable and do not change later."""
-    flow = ready(
-        MultiProcessRunnerZMQ(DataFromGenerator(lambda: ([np.full((200, 200), k)] for k in range(100))))
-    )
+    flow = ready(MultiProcessRunnerZMQ(DataFromGenerator(lambda: ([np.full((200, 200), k)] for k in range(100)))))
     kept = [array for (array,) in itertools.islice(flow, 300)]
     for array in kept:
         array += 1

@@ -102,9 +102,7 @@ def load_as(name, path):
     return getattr(serialize, name).load(path, shuffle=False)
 
 
-needs_python_38 = pytest.mark.skipif(
-    sys.version_info < (3, 8), reason="Python 3.7 cannot read pickle protocol 5"
-)
+needs_python_38 = pytest.mark.skipif(sys.version_info < (3, 8), reason="Python 3.7 cannot read pickle protocol 5")
 NAMES = ["LMDBSerializer", "TFRecordSerializer", "NumpySerializer", "HDF5Serializer"]
 
 
@@ -167,9 +165,7 @@ class TestAll:
 
     def test_only_dataflows_are_saved(self, name, tmp_path):
         """Saving a list raises TypeError, which tells how to wrap it."""
-        with pytest.raises(
-            TypeError, match=f"{name}.save: expected a DataFlow, got list. Wrap the data first"
-        ):
+        with pytest.raises(TypeError, match=f"{name}.save: expected a DataFlow, got list. Wrap the data first"):
             save_as(name, [[1, 2]], str(tmp_path / "data"))
 
     def test_a_directory_that_is_not_there(self, name, tmp_path):
@@ -206,9 +202,7 @@ class TestLMDB:
         """The database has keys of eight digits, values of `dumps` and the list of keys, which tensorpack reads."""
         path = str(tmp_path / "data.lmdb")
         LMDBSerializer.save(Numbers(2), path)
-        with lmdb.open(
-            path, subdir=False, readonly=True, lock=False
-        ) as environment, environment.begin() as txn:
+        with lmdb.open(path, subdir=False, readonly=True, lock=False) as environment, environment.begin() as txn:
             entries = dict(txn.cursor())
         assert [b"00000000", b"00000001", b"__keys__"] == sorted(entries)
         assert [b"00000000", b"00000001"] == pickle.loads(entries[b"__keys__"])
@@ -244,9 +238,7 @@ class TestLMDB:
         monkeypatch.setitem(sys.modules, "pyarrow", None)
         path = str(tmp_path / "old.lmdb")
         value = bytes.fromhex("00000000000000000100000000000000ffffffffb00100001000000000000a000c000600")
-        with lmdb.open(path, subdir=False, map_size=1 << 20) as environment, environment.begin(
-            write=True
-        ) as txn:
+        with lmdb.open(path, subdir=False, map_size=1 << 20) as environment, environment.begin(write=True) as txn:
             txn.put(b"00000000", value)
             txn.put(b"__keys__", value)
         with pytest.raises(ImportError, match=r'Convert the file once.*pip install "pyarrow<12"'):
@@ -277,9 +269,7 @@ class TestLMDB:
         monkeypatch.setattr(
             lmdb_files.LMDBWriter, "flush", lambda self: (waiting.append(len(self._pending)), flush(self))
         )
-        LMDBSerializer.save(
-            DataFromList([[np.zeros(100), k] for k in range(6)], shuffle=False), str(tmp_path / "d")
-        )
+        LMDBSerializer.save(DataFromList([[np.zeros(100), k] for k in range(6)], shuffle=False), str(tmp_path / "d"))
         assert [2, 2, 2, 1] == waiting  # the last is the list of keys
 
     def test_shuffled(self, lmdb, tmp_path):
@@ -359,9 +349,7 @@ class TestNumpy:
         first, second = list(ready(NumpySerializer.load(path, shuffle=False)))
         np.testing.assert_equal(datapoint, first)
         np.testing.assert_equal(datapoint, second)
-        assert [getattr(a, "dtype", type(a)) for a in datapoint] == [
-            getattr(a, "dtype", type(a)) for a in first
-        ]
+        assert [getattr(a, "dtype", type(a)) for a in datapoint] == [getattr(a, "dtype", type(a)) for a in first]
         assert first[11].flags.f_contiguous
 
     def test_datapoints_of_equal_arrays_stay_lists(self, tmp_path):
@@ -416,9 +404,7 @@ class TestNumpy:
 
     def test_other_objects_are_refused_when_saving(self, tmp_path):
         """An object that is not plain data raises TypeError when it is saved, not when the file is read."""
-        with pytest.raises(
-            TypeError, match="datapoint 0: expected numbers, .* got Custom. Use LMDBSerializer"
-        ):
+        with pytest.raises(TypeError, match="datapoint 0: expected numbers, .* got Custom. Use LMDBSerializer"):
             NumpySerializer.save(DataFromList([[Custom()]], shuffle=False), str(tmp_path / "d"))
 
     def test_a_file_of_something_else(self, tmp_path):

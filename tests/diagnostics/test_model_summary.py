@@ -164,9 +164,7 @@ def test_the_graph_does_not_change():
 
 def test_a_trainer_without_a_tower():
     """A trainer without a cost in a tower raises an error that explains what to use."""
-    with tf.Graph().as_default(), pytest.raises(
-        ValueError, match="CountingTrainer has no training tower with a cost"
-    ):
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="CountingTrainer has no training tower with a cost"):
         run(CountingTrainer(), [ModelSummary()])
 
 
@@ -242,9 +240,7 @@ def test_of_a_checkpoint(log_dir, capsys):
     assert 0 == main(["summary", str(log_dir)])
     output = capsys.readouterr().out
     rows = {
-        line.split()[0]: line.split()[1]
-        for line in output.splitlines()
-        if line.startswith(("fc", "conv", "block"))
+        line.split()[0]: line.split()[1] for line in output.splitlines() if line.startswith(("fc", "conv", "block"))
     }
     assert {
         "conv0": "112",

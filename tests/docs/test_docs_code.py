@@ -40,9 +40,7 @@ def script(page: Path) -> str:
     lines = [""] * text.count("\n")
     for block in BLOCK.finditer(text):
         if block.group("note"):
-            assert block.group("kind") == "file" or len(block.group("what")) > 10, (
-                "give the reason why it cannot run"
-            )
+            assert block.group("kind") == "file" or len(block.group("what")) > 10, "give the reason why it cannot run"
             continue
         first = text[: block.start("code")].count("\n")
         for number, line in enumerate(block.group("code").splitlines()):
@@ -76,9 +74,7 @@ def exported(runner, tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "page", [p for p in PAGES if script(p).strip() and p != EXPORT], ids=lambda p: p.name
-)
+@pytest.mark.parametrize("page", [p for p in PAGES if script(p).strip() and p != EXPORT], ids=lambda p: p.name)
 def test_code_of_the_page_runs(runner, page, tmp_path):
     """The code of each page runs without an error."""
     run_page(runner, page, tmp_path)
@@ -112,9 +108,7 @@ def test_old_addresses_lead_to_pages():
     tables = [
         ast.literal_eval(node.value)
         for node in tree.body
-        if isinstance(node, ast.Assign)
-        and isinstance(node.targets[0], ast.Name)
-        and node.targets[0].id == "redirects"
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "redirects"
     ]
     assert 1 == len(tables)
     for old, new in tables[0].items():

@@ -70,9 +70,7 @@ class Library:
         self.old = {name.rsplit(".", 1)[-1] for name in [*OLD_NAMES, *KEPT_NAMES]}
         self.defined = {name for file in FILES for name in names_in(file.read_text(encoding="utf-8"))}
         scripts = [file for name in ("tests", "examples") for file in (ROOT / name).rglob("*.py")]
-        classes = [
-            re.findall(r"^class (\w+)", file.read_text(encoding="utf-8"), re.MULTILINE) for file in scripts
-        ]
+        classes = [re.findall(r"^class (\w+)", file.read_text(encoding="utf-8"), re.MULTILINE) for file in scripts]
         self.other = set(dir(builtins)).union(*classes)
         for module in (tfv1, tfv1.train, tfv1.raw_ops, tfv1.nn, tfv1.errors, tfv1.data, tfv1.image):
             self.other |= set(dir(module))
@@ -122,9 +120,7 @@ def library() -> Library:
 def texts() -> list:
     """(place, text) of all pages, docstrings and messages."""
     found = [(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8")) for page in PAGES]
-    return found + [
-        (f"{file.relative_to(ROOT)}:{line}", text) for file in FILES for line, text in texts_in(file)
-    ]
+    return found + [(f"{file.relative_to(ROOT)}:{line}", text) for file in FILES for line, text in texts_in(file)]
 
 
 @pytest.mark.slow
@@ -182,9 +178,7 @@ def test_dotted_paths_can_be_imported(texts):
             named.setdefault(f"tensorpack_lite{path}", place)
     missing = [f"{place}: {path}" for path, place in sorted(named.items()) if not resolves(path)]
     # the first one stands for any module; the examples are a package only in the wheel
-    assert [] == [
-        one for one in missing if not one.endswith(("tensorpack_lite.x.y", "tensorpack_lite.examples"))
-    ]
+    assert [] == [one for one in missing if not one.endswith(("tensorpack_lite.x.y", "tensorpack_lite.examples"))]
 
 
 def test_scripts_exist():

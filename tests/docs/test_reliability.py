@@ -24,11 +24,7 @@ def exists(file: str, names: list) -> bool:
     """Return whether a file defines these classes and functions, each inside the previous one."""
     node = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     for name in names:
-        inside = {
-            child.name: child
-            for child in ast.walk(node)
-            if isinstance(child, (ast.ClassDef, ast.FunctionDef))
-        }
+        inside = {child.name: child for child in ast.walk(node) if isinstance(child, (ast.ClassDef, ast.FunctionDef))}
         if name not in inside:
             return False
         node = inside[name]
@@ -40,7 +36,5 @@ def test_every_test_on_the_page_exists():
     tests = named_tests()
     promises = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
     assert len(tests) > 40
-    assert [] == [
-        line for line in promises if "`tests/" not in line and "promise" not in line and "---" not in line
-    ]
+    assert [] == [line for line in promises if "`tests/" not in line and "promise" not in line and "---" not in line]
     assert [] == ["::".join([file, *names]) for file, names in tests if not exists(file, names)]

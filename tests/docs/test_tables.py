@@ -152,9 +152,7 @@ class TestInlineCode:
         )
 
 
-@pytest.mark.parametrize(
-    ("package", "page"), [("callbacks", "callbacks.md"), ("predict", "inference_export.md")]
-)
+@pytest.mark.parametrize(("package", "page"), [("callbacks", "callbacks.md"), ("predict", "inference_export.md")])
 def test_a_page_lists_all_of_a_package(package, page):
     """The page of a package names each of its callbacks or predictors."""
     path = ROOT / "tensorpack_lite" / package / "__init__.py"

@@ -49,9 +49,7 @@ def test_an_existing_directory(command, tmp_path, capsys):
 
 @pytest.mark.slow
 @pytest.mark.any_tensorflow
-@pytest.mark.skipif(
-    "TENSORPACK_LITE_INSTALLED" not in os.environ, reason="only tox tests the installed wheel"
-)
+@pytest.mark.skipif("TENSORPACK_LITE_INSTALLED" not in os.environ, reason="only tox tests the installed wheel")
 def test_the_wheel_has_the_examples(tmp_path):
     """The installed library copies the examples, and a copy runs."""
     run = [sys.executable, "-m", "tensorpack_lite.examples", "new"]

@@ -50,9 +50,7 @@ class TestStrips:
 def test_errors_are_edit_distances(example):
     """A model with random weights makes no error if the labels are what it reads, and one per inserted label."""
     inputs, outputs = ["frames", "length"], ["read"]
-    config = PredictConfig(
-        model=example.Model(8, 4), input_names=inputs, output_names=outputs, create_graph=False
-    )
+    config = PredictConfig(model=example.Model(8, 4), input_names=inputs, output_names=outputs, create_graph=False)
     with tf.Graph().as_default():
         predict = OfflinePredictor(config)
         frames, length = np.random.RandomState(0).randn(3, 40, 8), np.int32([40, 32, 40])

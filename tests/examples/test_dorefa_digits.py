@@ -70,9 +70,7 @@ class TestQuantizers:
         step = 2 * np.abs(dy).max(axis=(1, 2, 3), keepdims=True) / (2**bits - 1)
         np.testing.assert_allclose(np.rint(values / step + 0.5) - 0.5, values / step, atol=1e-3)
         assert (np.abs(values - dy) <= step * 1.001).all()
-        inside = (
-            np.abs(dy) < np.abs(dy).max(axis=(1, 2, 3), keepdims=True) * 0.8
-        )  # clipping shifts the largest ones
+        inside = np.abs(dy) < np.abs(dy).max(axis=(1, 2, 3), keepdims=True) * 0.8  # clipping shifts the largest ones
         np.testing.assert_array_less((np.abs(values.mean(axis=0) - dy) / step)[inside], 0.06)
 
 

@@ -129,9 +129,7 @@ def test_custom_trainers_fit_the_line(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["mnist_convnet.py", pytest.param("char_rnn.py", marks=pytest.mark.any_tensorflow)]
-)
+@pytest.mark.parametrize("name", ["mnist_convnet.py", pytest.param("char_rnn.py", marks=pytest.mark.any_tensorflow)])
 def test_resume(name, tmp_path):
     """`--resume` continues with the epoch after the last checkpoint, and keeps the files of the first run."""
     arguments = ["--steps-per-epoch", "2", "--log-dir", "log"]
@@ -148,9 +146,7 @@ def test_resume(name, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.full
-@pytest.mark.parametrize(
-    "name", ["mnist_convnet.py", pytest.param("mnist_plain_tf.py", marks=pytest.mark.proof)]
-)
+@pytest.mark.parametrize("name", ["mnist_convnet.py", pytest.param("mnist_plain_tf.py", marks=pytest.mark.proof)])
 def test_convnet_accuracy(name, tmp_path):
     """On digits, the validation accuracy is at least 0.98 after the last epoch."""
     run(name, ["--log-dir", "log"], tmp_path)
@@ -256,7 +252,5 @@ def test_char_rnn_learns_and_writes(tmp_path, run_example):
     run_example("char_rnn.py", ["--max-epoch", "2", "--log-dir", "log"], tmp_path)
     assert read_stats(tmp_path / "log")[-1]["bits_per_character"] < 4
     (tmp_path / "output.txt").unlink()
-    output = run_example(
-        "char_rnn.py", ["--sample", "A trainer", "--count", "50", "--log-dir", "log"], tmp_path
-    )
+    output = run_example("char_rnn.py", ["--sample", "A trainer", "--count", "50", "--log-dir", "log"], tmp_path)
     assert "A trainer" in output

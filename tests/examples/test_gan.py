@@ -198,9 +198,7 @@ def read_sheet(path, columns):
     with tf.Graph().as_default(), tf.Session() as session:
         sheet = session.run(tf.image.decode_png(path.read_bytes()))[:, :, 0].astype("float32")
     rows = (len(sheet) + 1) // 29
-    return np.stack(
-        [sheet[29 * i : 29 * i + 28, 29 * j : 29 * j + 28] for i in range(rows) for j in range(columns)]
-    )
+    return np.stack([sheet[29 * i : 29 * i + 28, 29 * j : 29 * j + 28] for i in range(rows) for j in range(columns)])
 
 
 def roughness(images):

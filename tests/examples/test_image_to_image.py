@@ -19,9 +19,7 @@ from tensorpack_lite import tfv1 as tf
 from tensorpack_lite.compat import TF_VERSION
 
 TWO_STEPS = ["--steps-per-epoch", "2", "--max-epoch", "1", "--log-dir", "log"]
-needs_coco = pytest.mark.skipif(
-    importlib.util.find_spec("pycocotools") is None, reason="the scenes need pycocotools"
-)
+needs_coco = pytest.mark.skipif(importlib.util.find_spec("pycocotools") is None, reason="the scenes need pycocotools")
 
 
 @pytest.fixture
@@ -88,9 +86,7 @@ class TestData:
         for name, count in (("trainA", 3), ("trainB", 5), ("testA", 2), ("testB", 1)):
             (tmp_path / name).mkdir()
             for k in range(count):
-                cv2.imwrite(
-                    str(tmp_path / name / f"{k}.png"), np.full([80, 80, 3], 50 * k + len(name), "uint8")
-                )
+                cv2.imwrite(str(tmp_path / name / f"{k}.png"), np.full([80, 80, 3], 50 * k + len(name), "uint8"))
         images, test = cyclegan.get_data(str(tmp_path))
         images.reset_state()
         assert 3 == len(list(images))
@@ -132,9 +128,7 @@ class TestCycleGAN:
         a, _, cycle_a, b, fake_a, cycle_b = (x / 127.5 - 1 for x in np.split(sample, 6, axis=2))
         cycle = np.abs(a - cycle_a).mean() + np.abs(b - cycle_b).mean()
         np.testing.assert_allclose(adversarial + 10 * cycle, loss, rtol=1e-4)
-        np.testing.assert_allclose(
-            [np.abs(a - fake_a).mean(), np.abs(a + b).mean()], [l1, inverted], rtol=1e-4
-        )
+        np.testing.assert_allclose([np.abs(a - fake_a).mean(), np.abs(a + b).mean()], [l1, inverted], rtol=1e-4)
 
 
 @pytest.fixture

@@ -111,15 +111,11 @@ def windows(x, size, strides, padding, fill):
     """Return the windows of a convolution or pooling, [N, H', W', size, size, C]."""
     if padding == "same":  # as in TensorFlow: the odd pixel is at the end
         total = [max((-(-n // strides) - 1) * strides + size - n, 0) for n in x.shape[1:3]]
-        x = np.pad(
-            x, [(0, 0), *((t // 2, t - t // 2) for t in total), (0, 0)], mode="constant", constant_values=fill
-        )
+        x = np.pad(x, [(0, 0), *((t // 2, t - t // 2) for t in total), (0, 0)], mode="constant", constant_values=fill)
     height, width = ((n - size) // strides + 1 for n in x.shape[1:3])
     columns = [x[:, i : i + strides * height : strides, j : j + strides * width : strides]
                for i in range(size) for j in range(size)]  # fmt: skip
-    return np.stack([c[:, :height, :width] for c in columns], axis=3).reshape(
-        len(x), height, width, size, size, -1
-    )
+    return np.stack([c[:, :height, :width] for c in columns], axis=3).reshape(len(x), height, width, size, size, -1)
 
 
 class Reference:
@@ -169,9 +165,7 @@ def evaluate(x, y, *shape):
         for v in variables:
             shape = v.shape.as_list()
             values = (
-                rng.uniform(0.5, 1.5, shape)
-                if len(shape) == 1
-                else rng.normal(0, np.prod(shape[:3]) ** -0.5, shape)
+                rng.uniform(0.5, 1.5, shape) if len(shape) == 1 else rng.normal(0, np.prod(shape[:3]) ** -0.5, shape)
             )
             v.load(values, session)
         values = {v.op.name: session.run(v) for v in variables}
@@ -280,9 +274,7 @@ def test_load_npz_and_evaluate(tmp_path, run_example):
     run_example("imagenet/imagenet_models.py", TWO_STEPS, tmp_path)
     (index,) = (tmp_path / "log").glob("model-*.index")
     values = load_checkpoint_vars(str(index)[: -len(".index")])
-    values = {
-        name: value for name, value in values.items() if not name.startswith(("global_step", "learning_rate"))
-    }
+    values = {name: value for name, value in values.items() if not name.startswith(("global_step", "learning_rate"))}
     values["linear/W"] = np.zeros_like(values["linear/W"])
     values["linear/b"] = np.arange(10, 0, -1, dtype="float32")
     save_checkpoint_vars(values, str(tmp_path / "weights.npz"))

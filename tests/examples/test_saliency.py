@@ -127,9 +127,7 @@ def test_predictor(example, images, tmp_path):
 
 
 def areas(output):
-    found = re.findall(
-        r"^(.*): the area below the curve of random order is (-?[\d.]+)$", output, re.MULTILINE
-    )
+    found = re.findall(r"^(.*): the area below the curve of random order is (-?[\d.]+)$", output, re.MULTILINE)
     return {name: float(area) for name, area in found}
 
 
@@ -156,9 +154,7 @@ def test_two_steps(tmp_path, run_example):
 @pytest.mark.proof
 def test_another_model(tmp_path, run_example):
     """`--model`, `--logits` and `--features` explain a checkpoint of mnist_convnet.py, whose images have no channel axis."""
-    run_example(
-        "mnist_convnet.py", ["--steps-per-epoch", "2", "--max-epoch", "1", "--log-dir", "mnist"], tmp_path
-    )
+    run_example("mnist_convnet.py", ["--steps-per-epoch", "2", "--max-epoch", "1", "--log-dir", "mnist"], tmp_path)
     (tmp_path / "output.txt").unlink()
     arguments = ["--load", "mnist", "--model", "mnist_convnet", "--model-args", "1", "1"]
     arguments += ["--logits", "fc1/output", "--features", "conv3/output", "--log-dir", "log"]

@@ -67,16 +67,12 @@ def test_search(run_example, tmp_path):
     pytest.importorskip("optuna")
     output = run_example("search_digits.py", SHORT, tmp_path)
     assert "2 trials are complete, 0 pruned." in output
-    assert ["trial000", "trial001"] == sorted(
-        path.name for path in (tmp_path / "train_log/search_digits").iterdir()
-    )
+    assert ["trial000", "trial001"] == sorted(path.name for path in (tmp_path / "train_log/search_digits").iterdir())
     commands = re.findall(r"tensorpack-lite (.*)", output)
     assert 2 == len(commands)
     for command in commands:
         line = f"{sys.executable} -m tensorpack_lite {command}"
-        done = subprocess.run(
-            line, shell=True, cwd=str(tmp_path), capture_output=True, check=False, timeout=300
-        )
+        done = subprocess.run(line, shell=True, cwd=str(tmp_path), capture_output=True, check=False, timeout=300)
         assert done.returncode in (0, 1), done.stderr.decode()  # 1: they differ
     assert (tmp_path / "report.html").exists()
 

@@ -128,11 +128,7 @@ class TestData:
 @pytest.mark.parametrize(
     "loss",
     ["center"]
-    + [
-        pytest.param(n, marks=[pytest.mark.any_tensorflow, pytest.mark.proof])
-        for n in LOSSES
-        if n != "center"
-    ],
+    + [pytest.param(n, marks=[pytest.mark.any_tensorflow, pytest.mark.proof]) for n in LOSSES if n != "center"],
 )
 def test_two_steps(tmp_path, run_example, loss):
     """The example reports recall@1 and draws a plot."""

@@ -39,9 +39,7 @@ class TestSample:
         for i in range(9):
             for j in range(11):
                 expected += (
-                    image[0, i, j]
-                    * np.maximum(1 - np.abs(rows - i), 0)
-                    * np.maximum(1 - np.abs(columns - j), 0)
+                    image[0, i, j] * np.maximum(1 - np.abs(rows - i), 0) * np.maximum(1 - np.abs(columns - j), 0)
                 )
         remapped = cv2.remap(
             image[0], columns.astype("float32"), rows.astype("float32"), cv2.INTER_LINEAR, borderMode=0

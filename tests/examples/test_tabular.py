@@ -98,24 +98,18 @@ class TestScores:
 
 def read_scores(output):
     """Return {model: mean score} from the last lines of an output."""
-    return {
-        name: float(value) for name, value in re.findall(r"^([a-z ]+): (?:R2|AUC) (-?[\d.]+)", output, re.M)
-    }
+    return {name: float(value) for name, value in re.findall(r"^([a-z ]+): (?:R2|AUC) (-?[\d.]+)", output, re.M)}
 
 
 @pytest.mark.slow
 def test_two_steps_and_predictions(tmp_path, run_example):
     """A short run with words as classes writes a model, which predicts rows with other columns and unknown categories."""
     rng = np.random.RandomState(0)
-    rows = [
-        [f"{x:.3f}", city, "yes" if x > 0 else "no"] for x, city in zip(rng.randn(60), 30 * ["Bern", "Basel"])
-    ]
+    rows = [[f"{x:.3f}", city, "yes" if x > 0 else "no"] for x, city in zip(rng.randn(60), 30 * ["Bern", "Basel"])]
     write_csv(tmp_path / "train.csv", [["x", "city", "big"], *rows])
     write_csv(tmp_path / "new.csv", [["city", "other", "x"], ["Genf", "1", "2.5"], ["Bern", "2", ""]])
     steps = ["--steps-per-epoch", "2", "--max-epoch", "1", "--folds", "2", "--log-dir", "log"]
-    output = run_example(
-        "tabular.py", ["--csv", "train.csv", "--target", "big", "--compare", *steps], tmp_path
-    )
+    output = run_example("tabular.py", ["--csv", "train.csv", "--target", "big", "--compare", *steps], tmp_path)
     assert {"network", "boosted trees"} == set(read_scores(output))
     assert (tmp_path / "log" / "curves.png").stat().st_size > 1000
     assert (tmp_path / "log" / "fold1" / "min-validation_cost.index").exists()
@@ -144,8 +138,6 @@ def test_resume(tmp_path, run_example):
 @pytest.mark.parametrize("name", ["diabetes", "breast_cancer"])
 def test_scores_of_boosted_trees_are_reached(name, tmp_path, run_example):
     """The mean score over the folds is at most 0.03 below that of HistGradientBoosting on the same folds."""
-    scores = read_scores(
-        run_example("tabular.py", ["--csv", name, "--compare", "--log-dir", "log"], tmp_path)
-    )
+    scores = read_scores(run_example("tabular.py", ["--csv", name, "--compare", "--log-dir", "log"], tmp_path))
     assert scores["network"] >= scores["boosted trees"] - 0.03
     assert scores["network"] >= {"diabetes": 0.4, "breast_cancer": 0.98}[name]

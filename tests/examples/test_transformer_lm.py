@@ -150,7 +150,5 @@ def test_fewer_bits_than_an_lstm_in_the_same_time(example, load_example, tmp_pat
     predictor = OfflinePredictor(config)
     held_out.reset_state()
     of_lstm = np.mean([predictor(*batch)[0] for batch in held_out])
-    print(
-        f"GPT: {of_transformer:.3f} in {limit:.0f} s; LSTM: {of_lstm:.3f} in {seconds:.0f} s, {epochs} epochs"
-    )
+    print(f"GPT: {of_transformer:.3f} in {limit:.0f} s; LSTM: {of_lstm:.3f} in {seconds:.0f} s, {epochs} epochs")
     assert of_transformer <= 0.9 * of_lstm

@@ -18,9 +18,7 @@ def grads_of(rank):
     double = tf.constant([0.5, 0.25], tf.float64) * (rank + 1)
     unknown = tf.placeholder_with_default(np.full(3, rank + 1, "float32"), [None])
     count = tf.placeholder_with_default(rank + 1, [])
-    slices = tf.IndexedSlices(
-        tf.ones([count, 2]) * (rank + 1), tf.cast(tf.range(count), tf.int32), tf.constant([5, 2])
-    )
+    slices = tf.IndexedSlices(tf.ones([count, 2]) * (rank + 1), tf.cast(tf.range(count), tf.int32), tf.constant([5, 2]))
     half = tf.constant([1.0, 2.0], tf.float16) * (rank + 1)
     return {"dense": dense, "double": double, "unknown": unknown, "slices": slices, "half": half}, count
 
@@ -62,9 +60,7 @@ def main():
         session.run(sync)
         shown["variables"] = session.run(variables)
         session.run(results["sum"]["dense"])  # no rank leaves while another one is still working
-    print(
-        "RESULT " + json.dumps({"rank": cluster.rank, "reductions": len(names), **plain(shown)}), flush=True
-    )
+    print("RESULT " + json.dumps({"rank": cluster.rank, "reductions": len(names), **plain(shown)}), flush=True)
 
 
 def plain(value):

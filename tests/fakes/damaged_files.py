@@ -33,9 +33,7 @@ LIMIT_SECONDS = 60  # for one copy, although a read takes milliseconds
 def rows(count=40):
     """Return datapoints of three components, some of them larger than a page."""
     rng = np.random.RandomState(0)
-    return [
-        [rng.rand(3, 4).astype("float32"), k, rng.bytes(5000 if k % 5 == 0 else 20)] for k in range(count)
-    ]
+    return [[rng.rand(3, 4).astype("float32"), k, rng.bytes(5000 if k % 5 == 0 else 20)] for k in range(count)]
 
 
 def passed(df):
@@ -295,9 +293,7 @@ def write_manifest_json(directory):
         "schedules": [],
         "callbacks": [],
     }
-    write_manifest(
-        directory + "/manifest.json", {"format": 1, "code": code, "data": data, "graph": graph, **rest}
-    )
+    write_manifest(directory + "/manifest.json", {"format": 1, "code": code, "data": data, "graph": graph, **rest})
     return directory + "/manifest.json"
 
 
@@ -361,9 +357,7 @@ def write_data(directory):
 def write_state_file(directory):
     from tensorpack_lite.tfutils.checkpoint_state import write_state
 
-    write_state(
-        directory + "/model-1.state", {"epoch": 3, "rows": list(range(50)), "names": {"a": None, "b": [1.5]}}
-    )
+    write_state(directory + "/model-1.state", {"epoch": 3, "rows": list(range(50)), "names": {"a": None, "b": [1.5]}})
     return directory + "/model-1.state"
 
 

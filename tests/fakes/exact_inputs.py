@@ -71,9 +71,7 @@ def running(make_input, signature, state=None, num_towers=1):
         towers = []
         for _ in range(num_towers):
             # the towers take their datapoints in order, as in trainers with several towers
-            with tf.control_dependencies(
-                [] if isinstance(source, StagingInput) else towers[-1:] and towers[-1]
-            ):
+            with tf.control_dependencies([] if isinstance(source, StagingInput) else towers[-1:] and towers[-1]):
                 towers.append(source.get_input_tensors())
         callbacks.setup_graph(None)
         get_global_step_var()

@@ -81,9 +81,7 @@ class Note(Callback):
 
     def _after_run(self, ctx, values):
         with open(self._path, "a") as file:
-            file.write(
-                json.dumps([self.global_step, self._drawn, [int(i) for i in values.results[0]]]) + "\n"
-            )
+            file.write(json.dumps([self.global_step, self._drawn, [int(i) for i in values.results[0]]]) + "\n")
 
     def _trigger_step(self):
         averages = tf.get_collection(tf.GraphKeys.MODEL_VARIABLES)
@@ -91,9 +89,7 @@ class Note(Callback):
         if self._number and self.global_step == self._step:
             os.kill(os.getpid(), self._number)
         if self._step and self.global_step >= self._step:
-            time.sleep(
-                float(os.environ.get("STEP_SECONDS", "0.15"))
-            )  # while the ranks agree on the last step
+            time.sleep(float(os.environ.get("STEP_SECONDS", "0.15")))  # while the ranks agree on the last step
 
 
 def main(engine, directory, kind, number=0, step=0, ranks=""):

@@ -219,9 +219,7 @@ class Batches(Callback):
     def _before_train(self):
         self.file = open("batches.txt", "ab", buffering=0)  # noqa: SIM115 (closed in _after_train)
         towers = list(self.trainer.towers.training())
-        self.args = tf.train.SessionRunArgs(
-            [tower.get_tensor(name) for tower in towers for name in ("x", "y")]
-        )
+        self.args = tf.train.SessionRunArgs([tower.get_tensor(name) for tower in towers for name in ("x", "y")])
         self.run = 0
 
     def _before_run(self, ctx):
@@ -338,9 +336,7 @@ def train(told):
     found = AutoResumeTrainConfig(steps_per_epoch=STEPS)
     begin_exact_resume(found.session_init, "require")
     trainer = TwoRunsTrainer(data, Model())
-    trainer.train_with_defaults(
-        session_init=found.session_init, starting_epoch=found.starting_epoch, **options
-    )
+    trainer.train_with_defaults(session_init=found.session_init, starting_epoch=found.starting_epoch, **options)
 
 
 if __name__ == "__main__":

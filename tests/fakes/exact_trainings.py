@@ -80,9 +80,7 @@ class Trainings:
                 self.finish(directory)
             first, second = map(results, directories)
             differing = [name for name in first if first[name] != second[name]]
-            assert not differing, (
-                f"two uninterrupted training runs differ in {differing}: nothing can be proved"
-            )
+            assert not differing, f"two uninterrupted training runs differ in {differing}: nothing can be proved"
             self._control = first
         return self._control
 

@@ -106,9 +106,7 @@ def try_fault(pipeline, fault_name, consumer):
     problems += [f"{LATE} left in the session: {what}" for what in wait_for_session(pid)]
     after = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
     problems += [f"left in /dev/shm: {name}" for name in after - shared if "tensorpack" in name]
-    problems += [
-        f"left on disk: {name}" for name in os.listdir(directory) if name not in (NOTE, SEEN, LEFT, OUTPUT)
-    ]
+    problems += [f"left on disk: {name}" for name in os.listdir(directory) if name not in (NOTE, SEEN, LEFT, OUTPUT)]
     if problems:
         with open(os.path.join(directory, OUTPUT), errors="replace") as file:
             problems.append(file.read()[-3000:])

@@ -79,9 +79,7 @@ class Pipeline:
 def flow_or_function(where, fault):
     """Build the pipeline that runs in the worker of a runner."""
     use_list = fault.kind == "unpicklable datapoint"  # it cannot be stacked
-    return BatchData(
-        Source(fault) if where == "flow" else MapData(Source(), Function(fault)), BATCH, use_list=use_list
-    )
+    return BatchData(Source(fault) if where == "flow" else MapData(Source(), Function(fault)), BATCH, use_list=use_list)
 
 
 def runner(kind, *arguments):
@@ -124,9 +122,7 @@ def remote(scheme):
 
         address = f"ipc://{fault.directory}/data.socket" if scheme == "ipc" else free_address()
         fault.delay = 0.3  # so that earlier datapoints have arrived
-        sender = multiprocessing.Process(
-            target=send, args=(flow_or_function(where, fault), address), daemon=True
-        )
+        sender = multiprocessing.Process(target=send, args=(flow_or_function(where, fault), address), daemon=True)
         sender.start()
         return RemoteDataZMQ(address, sender_timeout=1, start_timeout=5)
 
@@ -159,12 +155,8 @@ PIPELINES = {
         lambda where, fault: MultiThreadRunner(lambda: flow_or_function(where, fault), 8, 2),
     ),
     "MultiThreadMapData": pipelines("MultiThreadMapData", "thread", mapping(MultiThreadMapData, False), None),
-    "strict MultiThreadMapData": pipelines(
-        "MultiThreadMapData", "thread", mapping(MultiThreadMapData, True), None
-    ),
-    "MultiProcessMapData": pipelines(
-        "MultiProcessMapData", "process", mapping(MultiProcessMapDataZMQ, False), None
-    ),
+    "strict MultiThreadMapData": pipelines("MultiThreadMapData", "thread", mapping(MultiThreadMapData, True), None),
+    "MultiProcessMapData": pipelines("MultiProcessMapData", "process", mapping(MultiProcessMapDataZMQ, False), None),
     "strict MultiProcessMapData": pipelines(
         "MultiProcessMapData", "process", mapping(MultiProcessMapDataZMQ, True), None
     ),

@@ -92,9 +92,7 @@ def wait_for_disk(datapoint):
     if path == "/data/037.jpg":
         fifo = os.path.join(os.environ["DIRECTORY"], "fifo")
         os.mkfifo(fifo)
-        os.posix_spawn(
-            "/bin/true", ["true"], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 0, fifo, os.O_RDONLY, 0)]
-        )
+        os.posix_spawn("/bin/true", ["true"], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 0, fifo, os.O_RDONLY, 0)])
     return [number]
 
 

@@ -49,9 +49,7 @@ def make_layers(keras, case):
             layers.Dense(3, "softmax", kernel_initializer=constant(1)),
         ]
     l2 = keras.regularizers.l2
-    settings = (
-        {"kernel_regularizer": l2(0.1), "activity_regularizer": l2(0.01)} if case == "regularized" else {}
-    )
+    settings = {"kernel_regularizer": l2(0.1), "activity_regularizer": l2(0.01)} if case == "regularized" else {}
     return [layers.Dense(1, kernel_initializer=constant(1), **settings)]
 
 

@@ -30,9 +30,7 @@ def one_weight(x, kernel_initializer="zeros", **kwargs):
 
 def points(size=4):
     """Return batches of one: x = [1, 0], y = 3. Each step with learning rate 0.25 halves the distance to 3."""
-    return DataFromList(
-        [[np.array([[1.0, 0.0]], "float32"), np.array([[3.0]], "float32")]] * size, shuffle=False
-    )
+    return DataFromList([[np.array([[1.0, 0.0]], "float32"), np.array([[3.0]], "float32")]] * size, shuffle=False)
 
 
 def quiet(**kwargs):
@@ -65,11 +63,7 @@ def build_tower(get_model, is_training=True, name="", reuse=None, vs_name=""):
     """Build one tower of a model. Return its placeholder, outputs and activity costs."""
     x = tf.placeholder(tf.float32, [None, 2], f"x_of_{name}")
     index = 1 if name == "tower1" else 0
-    tower = (
-        TrainTowerContext(name, vs_name, index, index + 1)
-        if is_training
-        else PredictTowerContext(name, vs_name)
-    )
+    tower = TrainTowerContext(name, vs_name, index, index + 1) if is_training else PredictTowerContext(name, vs_name)
     with tf.variable_scope(tf.get_variable_scope(), reuse=reuse), tower as context:
         outputs, activity = keras_tower.TowerModel(get_model)(context, [x])
     return x, outputs, activity

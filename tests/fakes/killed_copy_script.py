@@ -91,9 +91,7 @@ def main(root):
         journal = os.path.join(directory, ".saving", "moving")
         begun = not killed or os.path.exists(journal) or not os.path.exists(os.path.dirname(journal))
         found = in_child(start_again, directory)
-        print(
-            "RESULT", json.dumps({"nth": nth, "killed": killed, "begun": begun, "found": found}), flush=True
-        )
+        print("RESULT", json.dumps({"nth": nth, "killed": killed, "begun": begun, "found": found}), flush=True)
         nth += 1
 
 

@@ -27,11 +27,7 @@ class Ended(NamedTuple):
 
 def environment(**more):
     """Return an environment with the library on its path, and without the variables of a cluster."""
-    quiet = {
-        key: value
-        for key, value in os.environ.items()
-        if key not in ("TF_CONFIG", "TENSORPACK_RANKS_ADDRESS")
-    }
+    quiet = {key: value for key, value in os.environ.items() if key not in ("TF_CONFIG", "TENSORPACK_RANKS_ADDRESS")}
     paths = [str(TESTS.parent), str(TESTS)]
     return {**quiet, "PYTHONPATH": os.pathsep.join(paths), "TF_CPP_MIN_LOG_LEVEL": "3", **more}
 

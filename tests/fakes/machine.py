@@ -32,11 +32,7 @@ def why_not():
     if missing:
         return f"needs the command {missing[0]}"
     ended = subprocess.run(command(0, "-c", ""), stderr=subprocess.PIPE, env=environment(), check=False)
-    return (
-        ""
-        if ended.returncode == 0
-        else f"network namespaces are not available: {ended.stderr[-300:].decode()}"
-    )
+    return "" if ended.returncode == 0 else f"network namespaces are not available: {ended.stderr[-300:].decode()}"
 
 
 def command(number, *args):

@@ -61,9 +61,7 @@ class Machine:
         self._started.append(process)
         return process
 
-    def run(
-        self, *command: object, timeout: float = PATIENCE, **options: object
-    ) -> subprocess.CompletedProcess:
+    def run(self, *command: object, timeout: float = PATIENCE, **options: object) -> subprocess.CompletedProcess:
         """Run a command on this machine, and return its exit code and output."""
         return subprocess.run(  # type: ignore[call-overload]
             self.command(*command),
@@ -118,11 +116,7 @@ def make_machines(names: Sequence[str], directory: Path) -> Iterator[list[Machin
     with ExitStack() as stack:
         switch = Machine(254, "switch", _write_hosts(directory / "hosts-switch", []))
         stack.callback(switch.end)
-        _check(
-            switch.run(
-                "sh", "-c", "ip link set lo up && ip link add bridge type bridge && ip link set bridge up"
-            )
-        )
+        _check(switch.run("sh", "-c", "ip link set lo up && ip link add bridge type bridge && ip link set bridge up"))
         machines = []
         for number, name in enumerate(names, 1):
             machine = Machine(number, name, _write_hosts(directory / f"hosts-{name}", lines))
@@ -141,9 +135,7 @@ def _connect(machine: Machine, switch: Machine) -> None:
     """Connect a machine to the bridge by a pair of virtual interfaces."""
     port = f"port{machine.number}"
     pair = f"ip link add eth0 type veth peer name {port} netns {switch.pid}"
-    addresses = (
-        f"ip addr add {machine.address}/24 dev eth0 && ip addr add {machine.address6}/64 dev eth0 nodad"
-    )
+    addresses = f"ip addr add {machine.address}/24 dev eth0 && ip addr add {machine.address6}/64 dev eth0 nodad"
     up = f"ip link set lo up && {addresses} && ip link set eth0 up"
     _check(machine.run("sh", "-c", f"{pair} && {up}"))
     _check(switch.run("sh", "-c", f"ip link set {port} master bridge && ip link set {port} up"))

@@ -59,9 +59,7 @@ def _swap_blocks(content, rng):
 def _place(content, rng):
     """Return a random position, often near the ends, where most formats have their headers and tables."""
     near = min(len(content), 300)
-    return rng.choice(
-        [rng.randrange(len(content)), rng.randrange(near), len(content) - 1 - rng.randrange(near)]
-    )
+    return rng.choice([rng.randrange(len(content)), rng.randrange(near), len(content) - 1 - rng.randrange(near)])
 
 
 _KINDS = {

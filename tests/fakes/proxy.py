@@ -147,9 +147,7 @@ def _parse(route):
 
 if __name__ == "__main__":
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
-    proxy = Proxy(
-        [_parse(route) for route in sys.argv[3:]], float(sys.argv[1]) / 1e3, float(sys.argv[2])
-    ).start()
+    proxy = Proxy([_parse(route) for route in sys.argv[3:]], float(sys.argv[1]) / 1e3, float(sys.argv[2])).start()
     print("ready", flush=True)
     while True:
         signal.sigwait([signal.SIGUSR1])

@@ -129,9 +129,7 @@ FAULTS = [
     proof("steps", 20, "Rank 1 does not match rank 0: its steps_per_epoch is 21, and 20 on rank 0"),
     proof("early end", 20, "waiting for the others (the end of training)"),
     rarely("drift", 20, "after step 8, variable w1 of rank 1 differs from that of rank 0"),
-    pytest.param(
-        "late", 4, "Rank 1 of 2 (127.0.0.1) did not connect within 4 s", marks=pytest.mark.any_tensorflow
-    ),
+    pytest.param("late", 4, "Rank 1 of 2 (127.0.0.1) did not connect within 4 s", marks=pytest.mark.any_tensorflow),
 ]
 """Faults that the script plants, the time limit, and the expected error."""
 

@@ -161,9 +161,7 @@ def resumed(directory, end):
     if trainer.is_chief:
         logger.set_logger_dir(f"{directory}/log", action="k")
     saver = PeriodicTrigger(ModelSaver(), every_k_steps=4) if trainer.is_chief else Callback()
-    noting = Each(
-        before_run=lambda callback, ctx: ["x:0"], after_run=note, trigger_step=fail, after_train=keep
-    )
+    noting = Each(before_run=lambda callback, ctx: ["x:0"], after_run=note, trigger_step=fail, after_train=keep)
     model = Cost(lambda w, x: w * tf.cast(tf.not_equal(x, -1.0), tf.float32), 1.0)
     data = FeedInput(RepeatedData(DataFromList([[np.float32(i)] for i in range(20)], shuffle=True), -1))
     train(trainer, model, data, [saver, noting], AutoResumeTrainConfig, steps_per_epoch=6, max_epoch=3)
@@ -348,9 +346,7 @@ def sharded(directory, count, fault=""):
     if fault == "no better":
         ema, trainer.rate = EMAWeights(0.5), 1.0
         callbacks[0] = SwapEMAWeights(callbacks[0], ema)
-        rate = StatMonitorParamSetter(
-            ObjAttrParam(trainer, "rate"), "one_wrong", lambda rate: rate / 2, 0.0, 1
-        )
+        rate = StatMonitorParamSetter(ObjAttrParam(trainer, "rate"), "one_wrong", lambda rate: rate / 2, 0.0, 1)
         callbacks = [ema, *callbacks, rate, EarlyStopping("one_wrong", patience=1)]
     data = FeedInput(DataFromGenerator(lambda: batches([trainer.rank])))
     train(trainer, Judged(), data, callbacks, steps_per_epoch=3, max_epoch=4 if fault else 2, **QUIET)

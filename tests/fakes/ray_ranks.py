@@ -22,6 +22,4 @@ if __name__ == "__main__":
     paths = {"PYTHONPATH": rank_environment()["PYTHONPATH"]}
     ray.init(num_cpus=size + 1, include_dashboard=False, runtime_env={"env_vars": paths})
     config = {"arguments": arguments}
-    TensorflowTrainer(
-        train_rank, train_loop_config=config, scaling_config=ScalingConfig(num_workers=size)
-    ).fit()
+    TensorflowTrainer(train_rank, train_loop_config=config, scaling_config=ScalingConfig(num_workers=size)).fit()

@@ -82,9 +82,7 @@ def open_socket(context, kind, address, hwm, bind, who, keys=None):
     return socket
 
 
-def drain(
-    thread: threading.Thread, address: str, bound_by_sender: bool = False, secret: str | None = None
-) -> None:
+def drain(thread: threading.Thread, address: str, bound_by_sender: bool = False, secret: str | None = None) -> None:
     """Receive the remaining messages of a sender until its thread has ended."""
     context = zmq.Context()
     keys = derive_keys(secret, "drain") if secret else None

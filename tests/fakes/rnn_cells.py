@@ -45,9 +45,7 @@ def _with_initial_state(make_cell: Callable[[], Any], x: Any) -> Any:
 
 
 def _bidirectional(make_cell: Callable[[], Any], x: Any) -> Any:
-    outputs, state = tensorflow.nn.bidirectional_dynamic_rnn(
-        make_cell(), make_cell(), x, LENGTHS, dtype=x.dtype
-    )
+    outputs, state = tensorflow.nn.bidirectional_dynamic_rnn(make_cell(), make_cell(), x, LENGTHS, dtype=x.dtype)
     return tf.concat(outputs, 2), state
 
 

@@ -248,9 +248,7 @@ CASES = {
     "long_step": {"is_slow": True},
     "waiting": {"data": lambda: QueueInput(Stalls(READY_AT, 20)), "delay": 1.5},
     "staging": {"data": lambda: StagingInput(QueueInput(Stalls(READY_AT, 2.5))), "delay": 1.5},
-    "validation": {
-        "validation": lambda number: InferenceRunner(points(number, 0.5), BeginsWithReady("cost"))
-    },
+    "validation": {"validation": lambda number: InferenceRunner(points(number, 0.5), BeginsWithReady("cost"))},
     "parallel_validation": {
         "validation": lambda number: DataParallelInferenceRunner(points(number), BeginsWithReady("cost"), [0])
     },
@@ -305,9 +303,7 @@ def train(case, directory, is_first):
     """Train a case in this process, to which the signals come."""
     logger.set_logger_dir(directory, action="k")
     used = case if is_first else PLAIN
-    validation = PeriodicTrigger(
-        case["validation"](2 if is_first else -1), every_k_epochs=case["validate_every"]
-    )
+    validation = PeriodicTrigger(case["validation"](2 if is_first else -1), every_k_epochs=case["validate_every"])
     saver = [PeriodicTrigger(ModelSaver(), every_k_epochs=1)] if case["has_saver"] else []
     config = AutoResumeTrainConfig(
         model=Model(used["is_slow"]),

@@ -53,9 +53,7 @@ class SimulatedTraining:
         said: the limit of each verdict, and the seconds of steps before it.
     """
 
-    def __init__(
-        self, monkeypatch, seed, graph=10.0, data=20.0, is_staged=True, late=10.0, outside=0.5, after=30.0
-    ):
+    def __init__(self, monkeypatch, seed, graph=10.0, data=20.0, is_staged=True, late=10.0, outside=0.5, after=30.0):
         self._random, self._graph, self._late = Random(seed), graph, late
         self._is_staged, self._outside = is_staged, outside
         self._noise = self._random.choice([0.05, 0.3, 0.6])
@@ -130,9 +128,7 @@ class SimulatedTraining:
         return StagingInput(self._input) if self._is_staged else self._input
 
     def _make_timer(self, seconds, function, args):
-        timer = SimpleNamespace(
-            due=self._now + seconds * 1000 * MS, call=lambda: function(*args), join=lambda: None
-        )
+        timer = SimpleNamespace(due=self._now + seconds * 1000 * MS, call=lambda: function(*args), join=lambda: None)
         timer.start, timer.cancel = lambda: self._timers.append(timer), self._timers.clear
         return timer
 

@@ -80,9 +80,7 @@ def mapped():
 
 STAGES = {
     "MultiProcessMapData": lambda: MultiProcessMapData(points(), 4, function(), buffer_size=16),
-    "MultiProcessMapAndBatchDataZMQ": lambda: MultiProcessMapAndBatchDataZMQ(
-        points(), 4, function(), batch_size=4
-    ),
+    "MultiProcessMapAndBatchDataZMQ": lambda: MultiProcessMapAndBatchDataZMQ(points(), 4, function(), batch_size=4),
     "MultiProcessRunner": lambda: MultiProcessRunner(mapped(), 16, 4),
     "MultiProcessRunnerZMQ": lambda: MultiProcessRunnerZMQ(mapped(), 4),
     "nested": lambda: MultiProcessRunnerZMQ(MultiProcessMapData(points(), 2, function(), buffer_size=4), 2),

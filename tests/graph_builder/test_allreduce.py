@@ -156,16 +156,12 @@ class TestTogether:
 
     def test_another_mode(self):
         """An unknown mode raises a ValueError."""
-        with pytest.raises(
-            ValueError, match=r"mode is unknown \(expected 'nccl' or 'collective', got 'ring'\)"
-        ):
+        with pytest.raises(ValueError, match=r"mode is unknown \(expected 'nccl' or 'collective', got 'ring'\)"):
             allreduce_grads(tensors(values(2)), True, "ring")
 
     def test_scope(self):
         """The name scope can be given."""
-        result = allreduce_grads(
-            tensors(values(2)), False, "collective", ["/cpu:0", "/cpu:1"], name_scope="Mine"
-        )
+        result = allreduce_grads(tensors(values(2)), False, "collective", ["/cpu:0", "/cpu:1"], name_scope="Mine")
         assert result[0][0].op.name.startswith("Mine/")
 
 

@@ -44,9 +44,7 @@ def test_own_variables_only():
         get_grads()
     with TrainTowerContext("tower1", vs_name="tower1", index=1, total=3):
         own = get_grads()
-    with tf.variable_scope(tf.get_variable_scope(), reuse=True), TrainTowerContext(
-        "tower2", index=2, total=3
-    ):
+    with tf.variable_scope(tf.get_variable_scope(), reuse=True), TrainTowerContext("tower2", index=2, total=3):
         with tf.variable_scope(tf.get_variable_scope(), reuse=True):
             shared = get_grads()
     assert ["tower1/w", "tower1/b"] == [var.op.name for _, var in own]
@@ -81,9 +79,7 @@ class TestXLA:
         """XLA gives the same gradients; a TensorFlow without xla.compile raises a RuntimeError."""
         xla = getattr(getattr(tensorflow, "xla", tf.xla), "experimental", None)
         if not hasattr(xla, "compile"):
-            with TrainTowerContext(""), pytest.raises(
-                RuntimeError, match="has no tf.xla.experimental.compile"
-            ):
+            with TrainTowerContext(""), pytest.raises(RuntimeError, match="has no tf.xla.experimental.compile"):
                 make(xla_compile=True)()
             return
         with TrainTowerContext(""):

@@ -103,9 +103,7 @@ def test_slots_share_their_zeros():
     with tf.Graph().as_default():
         optimizer = tf.train.MomentumOptimizer(0.1, 0.9)
         with shared_zeros(), TowerContext("", is_training=True):
-            variables = [
-                tf.get_variable(name, shape) for name, shape in (("a", [2, 3]), ("b", [2, 3]), ("c", [3]))
-            ]
+            variables = [tf.get_variable(name, shape) for name, shape in (("a", [2, 3]), ("b", [2, 3]), ("c", [3]))]
             optimizer.apply_gradients([(tf.ones_like(var), var) for var in variables])
         slots = [optimizer.get_slot(var, "momentum") for var in variables]
         values = [slot.initializer.inputs[1] for slot in slots]

@@ -24,9 +24,7 @@ class TestGradients:
         assert pairs == allreduce_horovod_grads(pairs, FakeHorovod(1))
         assert before == len(tf.get_default_graph().get_operations())
 
-    @pytest.mark.parametrize(
-        ("average", "op", "expected"), [(True, "Average", [1, 2]), (False, "Sum", [3, 6])]
-    )
+    @pytest.mark.parametrize(("average", "op", "expected"), [(True, "Average", [1, 2]), (False, "Sum", [3, 6])])
     def test_of_several(self, sess, average, op, expected):
         """Each gradient is reduced separately, IndexedSlices as such. Horovod fuses them later."""
         hvd = FakeHorovod(3)

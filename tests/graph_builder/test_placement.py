@@ -74,9 +74,7 @@ class TestLeastLoaded:
             with tf.Graph().as_default():
                 setters = [LeastLoadedDeviceSetter(device, devices) for device in devices]
                 iterator = iter(batches)
-                grads = DataParallelBuilder.call_for_each_tower(
-                    range(len(devices)), lambda: tower(iterator), setters
-                )
+                grads = DataParallelBuilder.call_for_each_tower(range(len(devices)), lambda: tower(iterator), setters)
                 pairs = aggregate_grads_colocate(grads)
                 update = tf.train.MomentumOptimizer(0.1, 0.9).apply_gradients(pairs)
                 places = {var.op.name: var.device for var in tf.trainable_variables()}

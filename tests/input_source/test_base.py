@@ -129,9 +129,7 @@ class TestRemap:
 
     def test_remapped_twice(self):
         """An input that is remapped twice still has the class of the inner input."""
-        assert isinstance(
-            remap_input_source(remap_input_source(QueueInput(Numbers()), ["b"]), ["b"]), QueueInput
-        )
+        assert isinstance(remap_input_source(remap_input_source(QueueInput(Numbers()), ["b"]), ["b"]), QueueInput)
 
     def test_attributes_of_the_inner_input(self):
         """Attributes such as `queue` are looked up in the inner input; unknown ones raise AttributeError."""

@@ -118,9 +118,7 @@ class TestDtype:
         array = convert(tf.string, value)
         x = tf.placeholder(tf.string)
         result = sess.run(tf.identity(x), {x: array})
-        expected = [
-            v.encode() if isinstance(v, str) else v for v in np.asarray(value, object).ravel().tolist()
-        ]
+        expected = [v.encode() if isinstance(v, str) else v for v in np.asarray(value, object).ravel().tolist()]
         assert expected == np.asarray(result, object).ravel().tolist()
 
 

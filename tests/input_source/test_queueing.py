@@ -79,9 +79,7 @@ class TestGraph:
         """The summary of the queue size is in the collection of summaries; its update is not in a collection."""
         QueueInput(Numbers()).setup(SIGNATURE)
 
-        assert ["QueueInput/queue_size-summary"] == [
-            t.op.name for t in tf.get_collection(tf.GraphKeys.SUMMARIES)
-        ]
+        assert ["QueueInput/queue_size-summary"] == [t.op.name for t in tf.get_collection(tf.GraphKeys.SUMMARIES)]
         assert [] == tf.get_collection("MOVING_SUMMARY_OPS")
 
     def test_setup_where_variables_are_reused(self):
@@ -126,9 +124,7 @@ class TestArguments:
 
     def test_queue_of_other_dtypes(self):
         """The error for a queue with the wrong dtypes names both."""
-        with pytest.raises(
-            ValueError, match=r"queue has the wrong dtypes \(expected \['float32'\], got \['int32'\]\)"
-        ):
+        with pytest.raises(ValueError, match=r"queue has the wrong dtypes \(expected \['float32'\], got \['int32'\]\)"):
             QueueInput(Numbers(), tf.FIFOQueue(3, [tf.int32])).setup(SIGNATURE)
 
     def test_no_inputs(self):
@@ -304,9 +300,7 @@ class TestErrors:
         with driven(source, SIGNATURE) as run:
             take(run, 2)
             source.thread.join(30)
-        assert ["Training ended before it reached an error of the data"] == [
-            text.split(":")[0] for text in log_lines
-        ]
+        assert ["Training ended before it reached an error of the data"] == [text.split(":")[0] for text in log_lines]
 
     def test_training_ends_quietly_with_the_data(self):
         """DataFlowTerminated ends training without an error."""

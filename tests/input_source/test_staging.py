@@ -255,9 +255,7 @@ def test_a_sparse_tensor():
     """A SparseTensor raises TypeError, which explains what to do."""
     source = StagingInput(TensorInput(lambda: [tf.SparseTensor([[0]], [1.0], [2])]))
     source.setup(SIGNATURE)
-    with pytest.raises(
-        TypeError, match=r"expected a tensor, got SparseTensor\)\. Pass its parts as separate inputs"
-    ):
+    with pytest.raises(TypeError, match=r"expected a tensor, got SparseTensor\)\. Pass its parts as separate inputs"):
         source.get_input_tensors()
 
 

@@ -88,9 +88,7 @@ class TestDataset:
 
     def test_wrong_number(self):
         """The error for a wrong number of components names the inputs."""
-        with pytest.raises(
-            ValueError, match=r"components in the dataset is wrong \(expected 2: a, b, got 1\)"
-        ):
+        with pytest.raises(ValueError, match=r"components in the dataset is wrong \(expected 2: a, b, got 1\)"):
             TFDatasetInput(numbers(3)).setup(PAIR)
 
     def test_wrong_dtype(self):
@@ -103,9 +101,7 @@ class TestDataset:
 
     def test_wrong_shape(self):
         """A batch for an input of single values raises ValueError."""
-        with pytest.raises(
-            ValueError, match=r"component 0 'a' has the wrong shape .*Check how the dataset is batched"
-        ):
+        with pytest.raises(ValueError, match=r"component 0 'a' has the wrong shape .*Check how the dataset is batched"):
             TFDatasetInput(numbers(3).batch(2)).setup([PAIR[0]])
 
     def test_not_a_dataset(self):

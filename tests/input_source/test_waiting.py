@@ -88,9 +88,7 @@ class TestQueueWaits:
     def make(self, graph, monkeypatch):
         """Function: make a source with a queue, in a session."""
         with tf.Session(graph=graph):
-            yield lambda queue=None, **options: Source(
-                queue or tf.FIFOQueue(50, [tf.int64]), monkeypatch, **options
-            )
+            yield lambda queue=None, **options: Source(queue or tf.FIFOQueue(50, [tf.int64]), monkeypatch, **options)
 
     def test_a_run_waits_until_its_datapoint_arrives(self, make):
         """A run waited from its start until its datapoint arrived, and not at all if it was there before."""

@@ -53,9 +53,7 @@ def is_of_script(path):
 def lines_of_libraries(output):
     """Return the lines of an error that belong to no frame of the script."""
     lines = output.rstrip("\n").splitlines()
-    start = next(
-        number for number, line in enumerate(lines) if re.match(r"Traceback|\d+ frames|\S+: ?$", line)
-    )
+    start = next(number for number, line in enumerate(lines) if re.match(r"Traceback|\d+ frames|\S+: ?$", line))
     others, is_shown = [], False
     for line in lines[start:]:
         frame = re.match(r' *File "([^"]+)", line', line)

@@ -61,9 +61,7 @@ def test_a_checkpoint_is_saved(press, tmp_path):
     """With exact and a ModelSaver, all ranks end after the same step, whose checkpoint is saved, and each prints one line."""
     code, output = press("step", "exact")
     assert 130 == code, output
-    assert [f"[{rank}] KeyboardInterrupt: Training was ended by Ctrl-C." for rank in range(2)] == last_lines(
-        output
-    )
+    assert [f"[{rank}] KeyboardInterrupt: Training was ended by Ctrl-C." for rank in range(2)] == last_lines(output)
     assert f"It ends at global_step={steps(tmp_path)[-1]} with exit code 130." in output
     assert 13 < steps(tmp_path)[-1]
     assert 2 == output.count("AFTER_TRAIN"), output

@@ -17,9 +17,7 @@ IN_CI = ("mixed, staged", "replicated")
 def each_case(mark=pytest.mark.slow):
     """Parametrize a test by cases. The mark is that of the case which CI tests; the others are proofs."""
     marks = {case: mark if case == IN_CI else pytest.mark.proof for case in CASES}
-    return pytest.mark.parametrize(
-        "case", [pytest.param(case, id="-".join(case), marks=marks[case]) for case in CASES]
-    )
+    return pytest.mark.parametrize("case", [pytest.param(case, id="-".join(case), marks=marks[case]) for case in CASES])
 
 
 @pytest.fixture(scope="module")

@@ -73,9 +73,7 @@ class PlainSession(tf.train.SessionCreator):
         return session
 
 
-def train(
-    directory, make_data, exact, max_epoch, model=None, trainer=None, savers=(ModelSaver,), creator=None
-):
+def train(directory, make_data, exact, max_epoch, model=None, trainer=None, savers=(ModelSaver,), creator=None):
     """Train for four steps per epoch, and save a checkpoint after each epoch."""
     logger.set_logger_dir(str(directory), action="k")
     with tf.Graph().as_default():
@@ -139,9 +137,7 @@ def wall_clock(directory):
 
 @pytest.mark.slow
 @pytest.mark.any_tensorflow
-@pytest.mark.parametrize(
-    "wrong", [unseeded_shuffle, shuffle_by_python, order_of_a_set, changed_file, wall_clock]
-)
+@pytest.mark.parametrize("wrong", [unseeded_shuffle, shuffle_by_python, order_of_a_set, changed_file, wall_clock])
 def test_other_data_is_found(tmp_path, log_lines, wrong, monkeypatch):
     """If other datapoints come after a resume, a warning names the stage to suspect; it is an error with "require"."""
     # After a later snapshot, used datapoints are replayed and differ first, which the next test examines.
@@ -217,9 +213,7 @@ def test_a_partial_saver_of_another_directory(tmp_path, log_lines):
         lambda: OtherSaver(checkpoint_dir=other, var_collections=tf.GraphKeys.TRAINABLE_VARIABLES),
     ]
     train(tmp_path, lambda: FeedInput(DataFromList(NUMBERS)), "require", 1, savers=savers)
-    assert any(
-        "assumed to have no state: callback OtherSaver, callback WaitForQueue" in line for line in log_lines
-    )
+    assert any("assumed to have no state: callback OtherSaver, callback WaitForQueue" in line for line in log_lines)
 
 
 def warnings(log_lines):
@@ -302,9 +296,7 @@ def test_a_checkpoint_without_state(tmp_path, log_lines):
     with pytest.raises(RuntimeError, match=sentence):
         train(tmp_path, lambda: FeedInput(DataFromList(NUMBERS)), "require", 2)
     train(tmp_path, lambda: FeedInput(DataFromList(NUMBERS)), True, 2)
-    assert 1 == len(
-        [line for line in log_lines if line.endswith(f"{sentence} The data starts from the beginning.")]
-    )
+    assert 1 == len([line for line in log_lines if line.endswith(f"{sentence} The data starts from the beginning.")])
 
 
 @pytest.mark.slow

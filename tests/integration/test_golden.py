@@ -34,9 +34,7 @@ def data(size=10):
 
 class Predictors(Callback):
     def _setup_graph(self):
-        self.predictors = [
-            self.trainer.get_predictor(["x"], ["bn/output"], device) for device in (-1, 0, 1, 5)
-        ]
+        self.predictors = [self.trainer.get_predictor(["x"], ["bn/output"], device) for device in (-1, 0, 1, 5)]
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +52,7 @@ def trained(seeded_graphs, tmp_path_factory):
             InferenceRunner(QueueInput(data(5)), ScalarStats(["cost"], prefix="queued"), tower_name="QTower"),
         ]
         callbacks = [ModelSaver(), predictors, *runners]
-        config = TrainConfig(
-            model=Golden(), dataflow=data(), callbacks=callbacks, steps_per_epoch=2, max_epoch=2
-        )
+        config = TrainConfig(model=Golden(), dataflow=data(), callbacks=callbacks, steps_per_epoch=2, max_epoch=2)
         launch_train_with_config(config, trainer)
     logger.reset()
     return SimpleNamespace(graph=graph, log_dir=log_dir, trainer=trainer, predictors=predictors)

@@ -44,9 +44,7 @@ def test_checks(tmp_path):
     assert 0 == script.returncode
     assert table.strip() == (tmp_path / "gpu_proof.md").read_text("utf-8").strip()
     sections = json.loads((tmp_path / "gpu_proof.json").read_text("utf-8"))["sections"]
-    passed = {
-        name: [row["passed"] for row in rows if row["passed"] is not None] for name, rows in sections.items()
-    }
+    passed = {name: [row["passed"] for row in rows if row["passed"] is not None] for name, rows in sections.items()}
     assert {"equality": [True, True], "out_of_memory": [True]} == passed
     assert "ran out of memory on" in table
 
@@ -79,9 +77,7 @@ def test_a_section_is_late(proof):
 def test_terminated(tmp_path):
     """SIGTERM ends the processes of all sections, and leaves a table."""
     with python_starter() as start:
-        script = start(
-            BENCHMARKS / "gpu_proof.py", "--small", "--out", tmp_path, "--sections", "equality", "memory"
-        )
+        script = start(BENCHMARKS / "gpu_proof.py", "--small", "--out", tmp_path, "--sections", "equality", "memory")
         while not (tmp_path / "gpu_proof.json").exists():
             assert script.poll() is None
             time.sleep(0.05)

@@ -38,9 +38,7 @@ def test_data_of_another_rank(tmp_path):
     told = log[log.index("The ranks say:") :]
     assert re.search(r"No rank has finished step \d+ within 6 s", log)
     assert re.search(r"Rank 0: It has been there for \d+ s. Step \d+ .* or waits for another rank", told)
-    assert re.search(
-        r"Rank 1: It has been there for \d+ s. Step \d+ .* waits for data: QueueInput is empty", told
-    )
+    assert re.search(r"Rank 1: It has been there for \d+ s. Step \d+ .* waits for data: QueueInput is empty", told)
     assert re.search(WORKER, told)
     (note,) = [note for note in read_notes(str(tmp_path / "0")) if note["kind"] == "hang"]
     assert re.search(WORKER, note["text"])
@@ -52,9 +50,7 @@ def test_a_rank_that_is_stopped(tmp_path):
     code, log, _ = hang(tmp_path, "stop", time_limit="6")
     assert 128 == code
     assert "Rank 1 has been silent for 6 s, last seen after step 20" in log
-    assert re.search(
-        r"Rank 1: It does not answer, last seen after step 20, in callback Stops, _trigger_step", log
-    )
+    assert re.search(r"Rank 1: It does not answer, last seen after step 20, in callback Stops, _trigger_step", log)
 
 
 @pytest.mark.any_tensorflow
@@ -63,9 +59,7 @@ def test_a_rank_in_a_gather(tmp_path):
     code, log, _ = hang(tmp_path, "ahead", time_limit="4")
     assert 128 == code
     told = log[log.index("The ranks say:") :]
-    assert re.search(
-        r"Rank 0: .* Gathers \(trigger_step, after step 20\) does not end: .* time.sleep\(FOREVER\)", told
-    )
+    assert re.search(r"Rank 0: .* Gathers \(trigger_step, after step 20\) does not end: .* time.sleep\(FOREVER\)", told)
     assert "Rank 1: It waits for the other ranks (the planted values)." in told
 
 
@@ -82,9 +76,7 @@ def test_watch_with_ranks(tmp_path):
 @pytest.mark.any_tensorflow
 def test_where_shows_all_ranks(tmp_path):
     """`tensorpack-lite where` with the chief's directory prints a paragraph for each rank."""
-    process = start(
-        "-m", "tensorpack_lite.launch", "-n", 2, CASES, "hanging", tmp_path, "map", 100, 1000, "report"
-    )
+    process = start("-m", "tensorpack_lite.launch", "-n", 2, CASES, "hanging", tmp_path, "map", 100, 1000, "report")
     try:
         text = ""
         code = "import sys; from tensorpack_lite.cli.main import main; sys.exit(main())"

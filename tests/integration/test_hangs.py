@@ -41,8 +41,7 @@ OTHERS = {
     ],
     "fork_lock": [
         MAP.format("take_lock"),
-        WORKED
-        + r"in take_lock, on its datapoint 1 \('/data/000.jpg'\), at .*: with LOCK: \(was this lock held when",
+        WORKED + r"in take_lock, on its datapoint 1 \('/data/000.jpg'\), at .*: with LOCK: \(was this lock held when",
     ],
     "runner": [
         "MultiProcessRunner waits for its workers",
@@ -76,9 +75,7 @@ OTHERS = {
         WORKED + r"in wait_for_room, on its datapoint \d+ \('/data/037.jpg'\), at ",
         r"\n  /dev/shm is full: 0 of 1 MB are free\.",
     ],
-    "before_run": [
-        r"SleepsInRun \(before_run, after step 20\) does not end: .* _before_run: time.sleep\(FOREVER\)"
-    ],
+    "before_run": [r"SleepsInRun \(before_run, after step 20\) does not end: .* _before_run: time.sleep\(FOREVER\)"],
 }
 if sys.version_info >= (3, 8):  # which has os.posix_spawn
     OTHERS["disk"] = [
@@ -190,7 +187,9 @@ def ask_until(training, pattern):
 def test_where(hang):
     """`tensorpack-lite where` prints the paragraph of a training, by its directory and by its process id."""
     pid, directory = hang("lock")
-    pattern = r"It has been there for \d+ s. WaitsForLock \(trigger_step, after step 20\) does not end: .* LOCK.acquire\(\)"
+    pattern = (
+        r"It has been there for \d+ s. WaitsForLock \(trigger_step, after step 20\) does not end: .* LOCK.acquire\(\)"
+    )
     assert 0 == ask_until(directory, pattern)[0]
     assert 0 == ask_until(pid, pattern)[0]
 

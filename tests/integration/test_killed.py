@@ -83,9 +83,7 @@ def results(directory):
         *sorted(p.name for p in log.iterdir() if p.stem == last or p.name[:4] == "min-"),
     ]
     content = {name: content_of(log / name) for name in names}
-    content["checkpoint"] = [
-        line for line in (log / "checkpoint").read_text().splitlines() if "time" not in line
-    ]
+    content["checkpoint"] = [line for line in (log / "checkpoint").read_text().splitlines() if "time" not in line]
     return content
 
 
@@ -110,9 +108,7 @@ def kill_at_random(train, undisturbed, directory, case, seed, kills):
     """Kill a training repeatedly until it completes or the limit is reached. Return the number of kills."""
     seconds = random.Random(seed)
     done = 0
-    while done < kills and not train(
-        directory, case, EPOCHS, kill_after=round(seconds.uniform(0.02, 0.25), 3)
-    ):
+    while done < kills and not train(directory, case, EPOCHS, kill_after=round(seconds.uniform(0.02, 0.25), 3)):
         done += 1
     assert train(directory, case, EPOCHS)
     assert undisturbed(case, EPOCHS) == results(directory), f"seed {seed}"

@@ -64,9 +64,7 @@ def test_leftovers_are_removed_at_the_next_start(start_python, tmp_path):
     places = [*PLACES, "nowhere"]
     script = os.path.join(os.path.dirname(os.path.dirname(__file__)), "fakes", "killed_script.py")
     output = start_python(script, tmp_path, *places, stderr=subprocess.STDOUT).communicate()[0]
-    results = [
-        json.loads(line[len("RESULT ") :]) for line in output.splitlines() if line.startswith("RESULT ")
-    ]
+    results = [json.loads(line[len("RESULT ") :]) for line in output.splitlines() if line.startswith("RESULT ")]
     assert len(places) == len(results), output
 
     for place, left, status in results[:-1]:

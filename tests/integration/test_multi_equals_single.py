@@ -162,9 +162,7 @@ def adam():
 
 
 def processed():
-    return apply_grad_processors(
-        momentum(), [GlobalNormClip(0.5), ScaleGradient([("fc0/b", 0), ("fc1/.*", 0.5)])]
-    )
+    return apply_grad_processors(momentum(), [GlobalNormClip(0.5), ScaleGradient([("fc0/b", 0), ("fc1/.*", 0.5)])])
 
 
 def accumulating():
@@ -246,8 +244,7 @@ def test_staging_changes_no_weight(trainer, nr_stage):
     """StagingInput does not change the steps."""
     init = train(SimpleTrainer, Net(momentum), steps=0).final
     plain, staged = (
-        train(TRAINERS[trainer], Net(momentum), init=init, stage=stage, steps=5).final
-        for stage in (None, nr_stage)
+        train(TRAINERS[trainer], Net(momentum), init=init, stage=stage, steps=5).final for stage in (None, nr_stage)
     )
     assert set(plain) == set(staged)
     for name, value in plain.items():
@@ -314,9 +311,7 @@ def test_replicas_are_equal_to_the_bit(trainer, optimizer):
     watch = train(TRAINERS[trainer], Net(OPTIMIZERS[optimizer]), steps=5).watch
     for weights in watch.weights:
         for name, values in weights.items():
-            np.testing.assert_array_equal(
-                weights[name.split("/", 1)[1] if name.startswith("tower") else name], values
-            )
+            np.testing.assert_array_equal(weights[name.split("/", 1)[1] if name.startswith("tower") else name], values)
     assert num_towers(trainer) * 7 == len(watch.weights[0])
 
 
@@ -459,9 +454,7 @@ class TestAsync:
                 return 3 * v + 4 * w
 
             def optimizer(self):
-                inner = apply_grad_processors(
-                    tf.train.GradientDescentOptimizer(1.0), [ScaleGradient(("w", 0.5))]
-                )
+                inner = apply_grad_processors(tf.train.GradientDescentOptimizer(1.0), [ScaleGradient(("w", 0.5))])
                 return apply_grad_processors(inner, [GlobalNormClip(1.0)])
 
         final = train(lambda: AsyncMultiGPUTrainer(2, scale_gradient=False), Slope(), steps=1).final
@@ -482,9 +475,7 @@ class TestAsync:
 
             def optimizer(self):
                 rate = {"sgd": 0.3, "adam": 0.1}[optimizer]
-                return {"sgd": tf.train.GradientDescentOptimizer, "adam": tf.train.AdamOptimizer}[optimizer](
-                    rate
-                )
+                return {"sgd": tf.train.GradientDescentOptimizer, "adam": tf.train.AdamOptimizer}[optimizer](rate)
 
         run = train(lambda: AsyncMultiGPUTrainer(2), Regression(), steps=300)
         np.testing.assert_allclose(run.final["fc/W"], np.ones([5, 1]), atol=0.02)

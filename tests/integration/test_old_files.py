@@ -130,17 +130,13 @@ def test_a_float_for_an_integer(tmp_path, sess):
         old.run(tf.global_variables_initializer())
         tf.train.Saver().save(old, path)
     tf.get_variable("count", initializer=0, use_resource=True)
-    with pytest.raises(
-        TypeError, match="Variable count has dtype int32, but its new value has dtype float32"
-    ):
+    with pytest.raises(TypeError, match="Variable count has dtype int32, but its new value has dtype float32"):
         SmartInit(path).init(sess)
 
 
 def test_a_graph_is_not_a_checkpoint():
     """The path of a meta graph without a checkpoint of this name raises an error that names the argument to pass."""
-    with pytest.raises(
-        FileNotFoundError, match=r"000000.meta is a graph, .* Pass a checkpoint, e.g. .*checkpoint"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"000000.meta is a graph, .* Pass a checkpoint, e.g. .*checkpoint"):
         SmartInit(META)
 
 

@@ -75,9 +75,7 @@ def train(trainer, callbacks=(), steps=3):
     source = StagingInput(TensorInput(lambda: [tf.random_uniform([8, 10, 10, 3])]))
     trainer.setup_graph(model.get_input_signature(), source, model.build_graph, model.get_optimizer)
     options, metadata = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), tf.RunMetadata()
-    trainer.run_step = lambda: trainer.hooked_sess.run(
-        trainer.train_op, options=options, run_metadata=metadata
-    )
+    trainer.run_step = lambda: trainer.hooked_sess.run(trainer.train_op, options=options, run_metadata=metadata)
     trainer.train_with_defaults(
         callbacks=list(callbacks), extra_callbacks=[], monitors=[], steps_per_epoch=steps, max_epoch=1
     )
@@ -94,9 +92,7 @@ class TestReductions:
     """All-reduces leave the sum or mean on each GPU, in every run."""
 
     @pytest.mark.parametrize("average", [True, False])
-    @pytest.mark.parametrize(
-        ("mode", "count"), [("nccl", 2), ("collective", 2), ("nccl", 4), ("collective", 4)]
-    )
+    @pytest.mark.parametrize(("mode", "count"), [("nccl", 2), ("collective", 2), ("nccl", 4), ("collective", 4)])
     def test_together(self, mode, count, average):
         """NCCL and collective operations reduce gradients."""
         need_real_gpus(count, WHY)
@@ -106,9 +102,7 @@ class TestReductions:
     def test_hierarchical(self, average):
         """The hierarchical mode reduces the gradients of eight GPUs."""
         need_gpus(8)
-        check_reduction(
-            8, average, lambda grads, devices: allreduce_grads_hierarchical(grads, devices, average)
-        )
+        check_reduction(8, average, lambda grads, devices: allreduce_grads_hierarchical(grads, devices, average))
 
 
 def check_reduction(count, average, reduce, kind="gpu"):

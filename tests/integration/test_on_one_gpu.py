@@ -79,9 +79,7 @@ class Hungry(ModelDesc):
 
 
 @pytest.mark.parametrize("model", [ConvNet, Recurrent])
-@pytest.mark.parametrize(
-    "arguments", [{"precision": "mixed_float16"}, {"precision": "mixed_bfloat16"}, {"xla": True}]
-)
+@pytest.mark.parametrize("arguments", [{"precision": "mixed_float16"}, {"precision": "mixed_bfloat16"}, {"xla": True}])
 def test_accuracy(model, arguments):
     """Mixed precision and XLA reach the accuracy of float32 within 1 % after a few epochs."""
     need_gpus(1)

@@ -78,9 +78,7 @@ def test_conversions(saved, load):
 def test_another_shape(saved):
     """A whole of another shape is an error, or is skipped with ignore_mismatch, although one of the parts would fit."""
     other = {"m/emb": np.ones([3, 2], "float32")}
-    with pytest.raises(
-        ValueError, match=r"Variable m/emb has shape \(7, 2\), but its new value has shape \(3, 2\)"
-    ):
+    with pytest.raises(ValueError, match=r"Variable m/emb has shape \(7, 2\), but its new value has shape \(3, 2\)"):
         value_after(DictRestore(other), 3)
     np.testing.assert_array_equal(0 * VALUES, value_after(DictRestore(other, ignore_mismatch=True), 3))
     save_checkpoint_vars(other, saved + "-other")

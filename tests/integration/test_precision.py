@@ -79,9 +79,7 @@ def test_accuracy(precision, model, epochs):
     for current in ("float32", precision):
         weights = Weights()
         with tf.Graph().as_default():
-            trainer = train_digits(
-                model(), epochs, [weights], precision=current, session_init=DictRestore(initial)
-            )
+            trainer = train_digits(model(), epochs, [weights], precision=current, session_init=DictRestore(initial))
         initial = weights.initial
         history = [value for _, value in trainer.monitors.get_history("validation_accuracy")]
         means.append(np.mean(history[-5:]))

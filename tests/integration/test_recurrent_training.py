@@ -53,8 +53,7 @@ def make_data(times):
     """Return the same datapoints in the same order, with `times` batches concatenated."""
     rng, size = np.random.RandomState(0), 2 * BATCH
     batches = [
-        [rng.uniform(-1, 1, [size, 5, 3]), rng.randint(6, size=size), rng.randint(2, size=size)]
-        for _ in range(STEPS)
+        [rng.uniform(-1, 1, [size, 5, 3]), rng.randint(6, size=size), rng.randint(2, size=size)] for _ in range(STEPS)
     ]
     dtypes = ["float32", "int32", "int32"]
     parts = [slice(i * size // (2 // times), (i + 1) * size // (2 // times)) for i in range(2 // times)]

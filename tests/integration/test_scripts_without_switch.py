@@ -184,6 +184,4 @@ def test_entry_points(tmp_path):
     """Each entry point that adds to the graph switches TensorFlow to graph mode if it is called first."""
     entries = {name: textwrap.dedent(code) for name, code in ENTRIES.items()}
     lines = run(tmp_path, f"ENTRIES = {entries!r}\n" + textwrap.dedent(ENTRY))
-    assert [f"{name}, fc/W, fc/b, y:0" for name in ENTRIES] == [
-        line for line in lines if line.endswith("y:0")
-    ]
+    assert [f"{name}, fc/W, fc/b, y:0" for name in ENTRIES] == [line for line in lines if line.endswith("y:0")]

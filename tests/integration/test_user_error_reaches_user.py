@@ -193,11 +193,7 @@ def test_fault_in_inference_data(input_name, fault_name):
     """A fault in the data of InferenceRunner ends training with its exception."""
     make, good = INPUTS[input_name]
     fault, error, text = FAULTS[fault_name]
-    source = (
-        FeedInput(Faulty(fault, good), infinite=False)
-        if input_name == "FeedInput"
-        else make(Faulty(fault, good))
-    )
+    source = FeedInput(Faulty(fault, good), infinite=False) if input_name == "FeedInput" else make(Faulty(fault, good))
     runner = InferenceRunner(source, [ScalarStats("cost")])
     trainer = SimpleTrainer()
     with pytest.raises(error, match=text):

@@ -216,7 +216,5 @@ def test_a_handle_in_setup_graph_is_explained(fresh_graph):
         def _setup_graph(self):
             self.update = target.assign(self.graph.get_tensor_by_name("fc/W:0"))
 
-    with pytest.raises(
-        ValueError, match=r"UpdateTarget._setup_graph: the handle of a variable.*get_tensors_by_names"
-    ):
+    with pytest.raises(ValueError, match=r"UpdateTarget._setup_graph: the handle of a variable.*get_tensors_by_names"):
         UpdateTarget().setup_graph(FakeTrainer())

@@ -136,9 +136,7 @@ class TestInEachStep:
     def test_groups_and_proxies_forward_it(self, moment):
         """A callback inside a proxy, a condition or another group is called."""
         calls = []
-        one, two, three, never = [
-            RecordingCallback(name, log=calls) for name in ("one", "two", "three", "never")
-        ]
+        one, two, three, never = [RecordingCallback(name, log=calls) for name in ("one", "two", "three", "never")]
         inner = Callbacks([two, EnableCallbackIf(three, lambda self: True)])
         callbacks = Callbacks([ProxyCallback(one), inner, EnableCallbackIf(never, lambda self: False)])
         callbacks.before_train()

@@ -37,13 +37,9 @@ def test_every_pair_of_methods_has_a_row():
 @pytest.mark.parametrize("name", MOMENTS)
 def test_a_row_is_complete(name):
     """Each moment has its methods, its call, its place in the drawing and the docs, and is recorded by the tests' callback."""
-    assert f"_{name}" in vars(Callback), (
-        f"Add `def _{name}(self)` to Callback, which calls self._forward({name!r})."
-    )
+    assert f"_{name}" in vars(Callback), f"Add `def _{name}(self)` to Callback, which calls self._forward({name!r})."
     assert name in vars(Callback), f"Add `def {name}(self)` to Callback, which calls self._{name}()."
-    assert f"_{name}" in callback_module.__doc__, (
-        f"Add _{name} to the drawing at the top of loop/callback.py."
-    )
+    assert f"_{name}" in callback_module.__doc__, f"Add _{name} to the drawing at the top of loop/callback.py."
     page = (ROOT / "docs/callbacks.md").read_text()
     assert f"`_{name}`" in page, f"Add a row for `_{name}` to the table of moments in docs/callbacks.md."
     assert name in (ROOT / "ARCHITECTURE.md").read_text(), f"Add _{name} to a drawing in ARCHITECTURE.md."
@@ -54,9 +50,7 @@ def test_a_row_is_complete(name):
     assert name in RECORDED, f"Add {name!r} to RecordingCallback in tests/fakes/recording.py."
     if name not in ELSEWHERE:
         loop = inspect.getsource(Trainer.main_loop)
-        assert f"callbacks.{name}()" in loop, (
-            f"Call callbacks.{name}() in Trainer.main_loop of train/trainer.py."
-        )
+        assert f"callbacks.{name}()" in loop, f"Call callbacks.{name}() in Trainer.main_loop of train/trainer.py."
 
 
 def test_the_order_is_that_of_the_loop():
@@ -70,7 +64,9 @@ def test_values():
     assert {row.at_resume for row in MOMENTS.values()} == {"", REPEATED, OWED}
     assert {row.period for row in MOMENTS.values()} == {"", "epoch", "step", "run"}
     for name in of_step():
-        message = f"Moment({name!r}): a checkpoint saved in it would lose or repeat calls in a step. Set at_resume to OWED."
+        message = (
+            f"Moment({name!r}): a checkpoint saved in it would lose or repeat calls in a step. Set at_resume to OWED."
+        )
         assert MOMENTS[name].at_resume == OWED, message
 
 
@@ -117,9 +113,7 @@ class TestANewMoment:
         """Add the moment before `trigger_epoch`, and a group of two callbacks."""
         add_moment(Moment("between", "epoch", at_resume, is_checked=True), "trigger_epoch")
         self.calls = []
-        self.group = Callbacks(
-            [Between("a", self.calls), ProxyCallback(Between("b", self.calls)), Callback()]
-        )
+        self.group = Callbacks([Between("a", self.calls), ProxyCallback(Between("b", self.calls)), Callback()])
 
     def test_groups_and_proxies_forward_it(self):
         """Groups call each callback, and proxies the one inside."""

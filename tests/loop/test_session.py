@@ -343,9 +343,7 @@ class TestHooks:
                 return wrong
 
         session = HookedSession(sess, [CallbackToHook(Wrong())])
-        with pytest.raises(
-            TypeError, match=f"Wrong: _before_run returned {type(wrong).__name__}, expected None"
-        ):
+        with pytest.raises(TypeError, match=f"Wrong: _before_run returned {type(wrong).__name__}, expected None"):
             session.run([])
 
     def test_error_in_a_hook(self, sess):
@@ -405,9 +403,7 @@ class TestFeeds:
 
     def test_wrong_shape(self, sess, x):
         """A value of the wrong shape is refused before it reaches TensorFlow."""
-        with pytest.raises(
-            ValueError, match=r"the value for x:0 has the wrong shape \(expected .*, got .*\(3,\)\)"
-        ):
+        with pytest.raises(ValueError, match=r"the value for x:0 has the wrong shape \(expected .*, got .*\(3,\)\)"):
             HookedSession(sess, []).run(x, {x: [1, 2, 3]})
 
     def test_tensor_as_value(self, sess, x):
@@ -461,9 +457,7 @@ class TestOptions:
 
     def test_merged(self, sess):
         """Merged options have the longest timeout and the highest trace level."""
-        short = Hook(
-            fetch(None, options=tf.RunOptions(timeout_in_ms=1000, trace_level=tf.RunOptions.SOFTWARE_TRACE))
-        )
+        short = Hook(fetch(None, options=tf.RunOptions(timeout_in_ms=1000, trace_level=tf.RunOptions.SOFTWARE_TRACE)))
         long = Hook(fetch(None, options=tf.RunOptions(timeout_in_ms=5000)))
         HookedSession(sess, [short, long]).run([])
         merged = long.values[0].options

@@ -84,9 +84,7 @@ def test_autograph_does_not_convert_a_layer(control_flow, layer):
 
     def getter(get, *args, **kwargs):
         around = traceback.extract_stack()
-        called = [frame.name for frame in around].index(
-            "layer"
-        )  # what a layer of ours is called with, in registry.py
+        called = [frame.name for frame in around].index("layer")  # what a layer of ours is called with, in registry.py
         files.update(frame.filename for frame in around[called:])
         return get(*args, **kwargs)
 
@@ -134,9 +132,7 @@ def test_kernel_regularizer(sess, control_flow, build):
     if TF_VERSION < (2, 0) and build in (in_while, in_map):
         pytest.skip("TensorFlow 1.15 computes the cost inside the loop")
     with TowerContext("", is_training=True):
-        output = build(
-            lambda x: FullyConnected("fc", x, 2, kernel_regularizer=l2_regularizer(2.0)), tf.constant(X)
-        )
+        output = build(lambda x: FullyConnected("fc", x, 2, kernel_regularizer=l2_regularizer(2.0)), tf.constant(X))
         cost = regularize_cost_from_collection()
     weights = tf.trainable_variables()[0]
     (gradient,) = tf.gradients(cost, weights)
@@ -184,9 +180,7 @@ def test_a_members_of_a_collection(key, callback):
         return inside
 
     tf.cond(tf.constant(True), branch, lambda: tf.constant(""))
-    with pytest.raises(
-        RuntimeError, match=rf"'mine:0' in the collection '{key}' was created inside.*{ADVICE}"
-    ):
+    with pytest.raises(RuntimeError, match=rf"'mine:0' in the collection '{key}' was created inside.*{ADVICE}"):
         callback()._setup_graph()
 
 

@@ -44,9 +44,7 @@ def sequences():
 )
 def test_layers_take_integral_numbers(layer, inputs, arguments, two):
     """A float, a NumPy number or a tf.Dimension of integral value has the same effect as an int."""
-    other = {
-        name: [two, two] if isinstance(value, (list, tuple)) else two for name, value in arguments.items()
-    }
+    other = {name: [two, two] if isinstance(value, (list, tuple)) else two for name, value in arguments.items()}
     shapes = []
     with TowerContext("", is_training=True):
         for scope, kwargs in (("expected", arguments), ("got", other)):

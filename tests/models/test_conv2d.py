@@ -32,9 +32,7 @@ class TestConv2D:
         value, kernel = sess.run([out, out.variables.W])
         for group in range(2):
             part, filters = PIXELS[..., 2 * group : 2 * group + 2], slice(3 * group, 3 * group + 3)
-            np.testing.assert_allclose(
-                convolve(part, kernel[..., filters]), value[..., filters], rtol=1e-4, atol=1e-5
-            )
+            np.testing.assert_allclose(convolve(part, kernel[..., filters]), value[..., filters], rtol=1e-4, atol=1e-5)
 
     def test_groups_with_a_gpu_are_one_operation(self, monkeypatch):
         """With a GPU, TensorFlow's grouped convolution computes all groups."""
@@ -115,9 +113,7 @@ class TestConv2DTranspose:
         assert [None, None, 9, 3] == out.shape.as_list()
         initialize(sess)
         value, kernel = sess.run([out, out.variables.W], {x: PIXELS})
-        np.testing.assert_allclose(
-            transposed_convolve(PIXELS, kernel, (2, 2), "valid"), value, rtol=1e-4, atol=1e-5
-        )
+        np.testing.assert_allclose(transposed_convolve(PIXELS, kernel, (2, 2), "valid"), value, rtol=1e-4, atol=1e-5)
 
     def test_it_is_the_adjoint_of_a_convolution(self, sess):
         """It is the adjoint of Conv2D with the same W: <conv(x), y> = <x, transposed(y)>."""

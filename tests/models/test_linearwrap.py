@@ -43,9 +43,7 @@ class TestLayers:
 
     def test_the_name_is_needed(self):
         """A missing name raises a TypeError that shows the correct call."""
-        with pytest.raises(
-            TypeError, match=r"LinearWrap: .Conv2D needs a name. Write .Conv2D\('conv2d0', ...\)"
-        ):
+        with pytest.raises(TypeError, match=r"LinearWrap: .Conv2D needs a name. Write .Conv2D\('conv2d0', ...\)"):
             LinearWrap(image()).Conv2D(3, 3)
 
     def test_an_unknown_layer(self):

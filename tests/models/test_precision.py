@@ -175,9 +175,7 @@ def test_averages_of_an_overflow(sess, options):
     sess.run(tf.global_variables_initializer())
     averages = [var for var in tf.global_variables() if var.op.name.endswith("EMA")]
     for scale in (1.0, 1e6, 1.0):
-        sess.run(
-            [y, tf.get_collection(tf.GraphKeys.UPDATE_OPS)], {x: scale * np.float32([[1], [3], [1], [3]])}
-        )
+        sess.run([y, tf.get_collection(tf.GraphKeys.UPDATE_OPS)], {x: scale * np.float32([[1], [3], [1], [3]])})
     np.testing.assert_allclose(np.ravel(sess.run(averages)), [1.5, 1], rtol=1e-3)
 
 

@@ -77,9 +77,7 @@ class TestTensorFlow1:
         values = sess.run(tensors, {x: SEQUENCES})
         for name, value in values.items():
             scale = max(1, np.abs(reference[name]).max())
-            np.testing.assert_allclose(
-                value / scale, reference[name] / scale, rtol=0, atol=1e-5, err_msg=name
-            )
+            np.testing.assert_allclose(value / scale, reference[name] / scale, rtol=0, atol=1e-5, err_msg=name)
 
     @pytest.mark.matrix
     @pytest.mark.skipif(not tf.__version__.startswith("1."), reason="TensorFlow 2 has no dynamic_rnn")
@@ -181,9 +179,7 @@ class TestUnroll:
             first = tf.gradients(cost, sources)
             found.append(first)
             if place == "plain":  # TensorFlow 1 has no second gradients of loops
-                found[-1] = first + tf.gradients(
-                    tf.add_n([tf.reduce_sum(tf.square(one)) for one in first]), sources
-                )
+                found[-1] = first + tf.gradients(tf.add_n([tf.reduce_sum(tf.square(one)) for one in first]), sources)
         sess.run(tf.global_variables_initializer())
         for got, expected in zip(*sess.run(found, {x: np.random.RandomState(0).randn(2, 10, 3)})):
             scale = np.abs(expected).max()
@@ -226,9 +222,7 @@ class TestState:
             first, state = layer("rnn", x[:, :cut], UNITS, num_layers)
             second, last = layer("rnn", x[:, cut:], UNITS, num_layers, initial_state=state)
         sess.run(tf.global_variables_initializer())
-        expected, got = sess.run(
-            [flat(whole, end), flat(tf.concat([first, second], 1), last)], {x: SEQUENCES}
-        )
+        expected, got = sess.run([flat(whole, end), flat(tf.concat([first, second], 1), last)], {x: SEQUENCES})
         assert_close(expected, got)
 
     @pytest.mark.slow
@@ -281,9 +275,7 @@ class TestPadding:
             assert not outputs[row, count:].any()
             if count:
                 expected, *last = sess.run(exact, {x: SEQUENCES[row : row + 1, :count]})
-                assert_close(
-                    [expected[0], *[s[0] for s in last]], [outputs[row, :count], *[s[row] for s in states]]
-                )
+                assert_close([expected[0], *[s[0] for s in last]], [outputs[row, :count], *[s[row] for s in states]])
             else:
                 assert not any(state[row].any() for state in states)
 
@@ -364,9 +356,7 @@ class TestGraph:
         x = placeholder([None, num_steps, 3])
         with TowerContext("tower0", is_training=True):
             layer("rnn", x, 2)
-        with tf.variable_scope(tf.get_variable_scope(), reuse=True), TowerContext(
-            "validation", is_training=False
-        ):
+        with tf.variable_scope(tf.get_variable_scope(), reuse=True), TowerContext("validation", is_training=False):
             layer("rnn", x, 2)
         for variable in tf.trainable_variables():
             reads = [op for op in variable.handle.consumers() if op.type == "ReadVariableOp"]
@@ -400,6 +390,4 @@ class TestGraph:
         outputs, _ = LSTM("rnn", placeholder(), 2, 2, bidirectional=True)
         assert "rnn/cell_1/bidirectional_rnn/bw/lstm_cell/bias" == outputs.variables.cell_1_bw_bias.op.name
         outputs, _ = GRU("gru", placeholder(), 2, 2)
-        assert (
-            "gru/multi_rnn_cell/cell_0/gru_cell/gates/kernel" == outputs.variables.cell_0_gates_kernel.op.name
-        )
+        assert "gru/multi_rnn_cell/cell_0/gru_cell/gates/kernel" == outputs.variables.cell_0_gates_kernel.op.name

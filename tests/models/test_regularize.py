@@ -134,9 +134,7 @@ class TestFromCollection:
             with tf.variable_scope(tf.get_variable_scope(), reuse=is_shared and index > 0):
                 with TrainTowerContext(f"tower{index}", vs_name=vs_name, index=index, total=2):
                     self.build()
-                    costs.append(
-                        [regularize_cost_from_collection(), regularize_cost("W", l2_regularizer(2.0), "wd")]
-                    )
+                    costs.append([regularize_cost_from_collection(), regularize_cost("W", l2_regularizer(2.0), "wd")])
         assert [[3, 6]] * 2 == evaluate(sess, costs)
         assert ["tower0/wd", "tower1/wd"] == [pair[1].op.name for pair in costs]
 
@@ -171,9 +169,7 @@ class TestDropout:
     def test_a_positional_value_warns_unless_it_is_a_half(self, monkeypatch):
         """A positional argument logs a warning, unless it is the unambiguous 0.5."""
         warnings = []
-        monkeypatch.setattr(
-            "tensorpack_lite.models.regularize.log_once", lambda text, func: warnings.append(text)
-        )
+        monkeypatch.setattr("tensorpack_lite.models.regularize.log_once", lambda text, func: warnings.append(text))
         with TowerContext("", is_training=True):
             Dropout(tf.constant(self.ONES), 0.5)
             assert [] == warnings

@@ -42,10 +42,7 @@ KINDS = [tf.float16] + ([tf.bfloat16] if TF_VERSION >= (2, 0) else [])
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(
     "case",
-    [
-        pytest.param(case, marks=pytest.mark.slow if any(part in case for part in SLOW) else ())
-        for case in CASES
-    ],
+    [pytest.param(case, marks=pytest.mark.slow if any(part in case for part in SLOW) else ()) for case in CASES],
 )
 def test_sums(case, precision):
     """Output and gradients over 10000 equal elements equal those of float32 to the precision of the format."""
@@ -105,9 +102,7 @@ def test_onednn(monkeypatch, setting, instructions, expected):
     monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
     if setting is not None:
         monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", setting)
-    monkeypatch.setattr(
-        onednn, "_has_instructions", lambda pattern: re.search(pattern, instructions) is not None
-    )
+    monkeypatch.setattr(onednn, "_has_instructions", lambda pattern: re.search(pattern, instructions) is not None)
     assert expected == onednn.has_bfloat16_products()
 
 

@@ -107,9 +107,7 @@ class TestAverages:
     def build(self, kind="images", **kwargs):
         self.data = batches(kind, 2)
         return in_towers(
-            lambda index: BatchNorm(
-                "bn", tf.constant(self.data[index], tf.float32), sync_statistics="nccl", **kwargs
-            ),
+            lambda index: BatchNorm("bn", tf.constant(self.data[index], tf.float32), sync_statistics="nccl", **kwargs),
             2,
         )
 
@@ -137,9 +135,7 @@ class TestAverages:
         data = batches("images", 1)[0]
         with tf.variable_scope(tf.get_variable_scope(), reuse=True), PredictTowerContext("predict"):
             by_averages = BatchNorm("bn", tf.constant(data, tf.float32), sync_statistics="nccl")
-            by_batch = BatchNorm(
-                "bn", tf.constant(data, tf.float32), sync_statistics="horovod", training=True
-            )
+            by_batch = BatchNorm("bn", tf.constant(data, tf.float32), sync_statistics="horovod", training=True)
         initialize(sess)
         np.testing.assert_allclose(self.data[0] / np.sqrt(1 + 1e-5), sess.run(towers[0]), rtol=1e-4)
         np.testing.assert_allclose(data / np.sqrt(1 + 1e-5), sess.run(by_averages), rtol=1e-4)
@@ -160,9 +156,7 @@ class TestNumbers:
 
     def test_constant_inputs(self, sess):
         """The variance of constant inputs is not negative."""
-        towers = in_towers(
-            lambda index: BatchNorm("bn", tf.fill([4, 3], 0.1), sync_statistics="nccl", momentum=0.0), 2
-        )
+        towers = in_towers(lambda index: BatchNorm("bn", tf.fill([4, 3], 0.1), sync_statistics="nccl", momentum=0.0), 2)
         initialize(sess)
         np.testing.assert_allclose(np.zeros([2, 4, 3]), sess.run(towers), atol=1e-4)
         variance = next(var for var in tf.global_variables() if "variance" in var.op.name)
@@ -184,9 +178,7 @@ class TestModels:
         one, two, all_at_once = sess.run([towers[0], towers[1], joint])
         assert num_results == len(all_at_once)
         for first, second, expected in zip(one, two, all_at_once):
-            np.testing.assert_allclose(
-                expected, (first + second) / 2, atol=2e-5 * np.abs(expected).max() + 1e-6
-            )
+            np.testing.assert_allclose(expected, (first + second) / 2, atol=2e-5 * np.abs(expected).max() + 1e-6)
 
     @pytest.mark.slow
     def test_a_deep_network(self, sess):
@@ -218,9 +210,7 @@ class TestErrors:
     def test_no_ranks(self, method):
         """Modes for several processes raise a RuntimeError in a trainer with one process, and outside of a training tower."""
         x = tf.constant(batches("vectors", 1)[0], tf.float32)
-        with pytest.raises(
-            RuntimeError, match="BatchNorm 'bn': a mean over processes needs a distributed trainer"
-        ):
+        with pytest.raises(RuntimeError, match="BatchNorm 'bn': a mean over processes needs a distributed trainer"):
             in_towers(lambda index: BatchNorm("bn", x, sync_statistics=method), 2)
         with pytest.raises(RuntimeError, match="works only in training towers"):
             BatchNorm("alone", x, training=True, sync_statistics=method)
@@ -232,13 +222,9 @@ class TestErrors:
 
         def build(index):
             with tf.variable_scope(tf.get_variable_scope(), reuse=tf.AUTO_REUSE):
-                return names[index] and BatchNorm(
-                    names[index], x, sync_statistics="nccl", scale=False, center=False
-                )
+                return names[index] and BatchNorm(names[index], x, sync_statistics="nccl", scale=False, center=False)
 
-        with pytest.raises(
-            RuntimeError, match=r"BatchNorm '[ab]': (tower 1 builds it|missing in tower [01])"
-        ):
+        with pytest.raises(RuntimeError, match=r"BatchNorm '[ab]': (tower 1 builds it|missing in tower [01])"):
             in_towers(build, 2)
 
 

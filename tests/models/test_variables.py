@@ -57,9 +57,7 @@ class TestRename:
         with rename_tflayer_get_variable(), tf.variable_scope("x"):
             for name in ("kernel", "bias", "moving_mean", "moving_variance", "gamma"):
                 tf.get_variable(name, [])
-        assert ["x/W", "x/b", "x/mean/EMA", "x/variance/EMA", "x/gamma"] == [
-            v.op.name for v in tf.global_variables()
-        ]
+        assert ["x/W", "x/b", "x/mean/EMA", "x/variance/EMA", "x/gamma"] == [v.op.name for v in tf.global_variables()]
 
 
 class TestInitializer:
@@ -157,9 +155,7 @@ class TestSameConstant:
         ones = same_constant(1.0)
         shapes = {"a": [3], "b": [3], "c": [4], "d": [3]}
         made = {
-            name: tf.get_variable(
-                name, shape, tf.float64 if name == "d" else tf.float32, ones, use_resource=True
-            )
+            name: tf.get_variable(name, shape, tf.float64 if name == "d" else tf.float32, ones, use_resource=True)
             for name, shape in shapes.items()
         }
         sess.run(tf.global_variables_initializer())
@@ -196,7 +192,5 @@ class TestSharedConstant:
     def test_inside_a_condition(self, sess):
         """A constant inside a condition is not shared, because it cannot be used outside."""
         with TowerContext("", is_training=True):
-            value = tf.cond(
-                tf.constant(True), lambda: shared_constant(2.0, tf.float32) * 3, lambda: tf.constant(0.0)
-            )
+            value = tf.cond(tf.constant(True), lambda: shared_constant(2.0, tf.float32) * 3, lambda: tf.constant(0.0))
             assert 2 + 6 == sess.run(shared_constant(2.0, tf.float32) + value)

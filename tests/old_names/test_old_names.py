@@ -81,9 +81,7 @@ class TestTable:
 
     def test_old_modules(self):
         """An old module has a module of today as target, or its ModuleNotFoundError gives advice."""
-        modules = {
-            name: find_current(f"tensorpack.{name}") for name, old in OLD_MODULES.items() if old.target
-        }
+        modules = {name: find_current(f"tensorpack.{name}") for name, old in OLD_MODULES.items() if old.target}
         assert len(modules) > 5
         assert None not in modules.values()
         assert "tensorpack_lite.tfutils.sessinit" == modules["utils.sessinit"].name

@@ -70,9 +70,7 @@ from tensorpack_lite.utils import *
 print(stat.__name__, timer, rect, callable(Conv2D), viz.stack_patches.__name__, fs.mkdir_p.__name__)
 """
     done = python(tmp_path, script, accepted=True)
-    assert "Counter timer rect True stack_patches mkdir_p" == done.stdout.decode().strip(), (
-        done.stderr.decode()
-    )
+    assert "Counter timer rect True stack_patches mkdir_p" == done.stdout.decode().strip(), done.stderr.decode()
 
 
 def test_the_table():

@@ -111,14 +111,10 @@ def test_mean_distances(sess):
     """With `extra`, the losses return mean distances. Equal embeddings have a finite gradient."""
     a, p, n = (tf.constant(x, tf.float32) for x in (A, P, N))
     for outputs in (symbf.triplet_loss(a, p, n, 1.0, extra=True), symbf.soft_triplet_loss(a, p, n)):
-        np.testing.assert_allclose(
-            [distance(A, P).mean(), distance(A, N).mean()], sess.run(outputs[1:]), rtol=1e-5
-        )
+        np.testing.assert_allclose([distance(A, P).mean(), distance(A, N).mean()], sess.run(outputs[1:]), rtol=1e-5)
     _, near, far = symbf.contrastive_loss(a, p, tf.constant(SIMILAR), 2.0, extra=True)
     d = distance(A, P)
-    np.testing.assert_allclose(
-        [d[SIMILAR == 1].mean(), d[SIMILAR == 0].mean()], sess.run([near, far]), rtol=1e-5
-    )
+    np.testing.assert_allclose([d[SIMILAR == 1].mean(), d[SIMILAR == 0].mean()], sess.run([near, far]), rtol=1e-5)
     _, _, none = symbf.contrastive_loss(a, p, tf.ones([6]), 2.0, extra=True)
     gradient = tf.gradients(symbf.contrastive_loss(a, a + 0.0 * p, tf.zeros([6]), 2.0), p)[0]
     assert 0.0 == sess.run(none)
@@ -133,9 +129,7 @@ def test_small_functions(sess):
     )
     np.testing.assert_array_equal(scores.reshape(-1), flat)
     np.testing.assert_array_equal(np.eye(3)[labels], hot)
-    np.testing.assert_allclose(
-        scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)), logarithms, rtol=1e-5
-    )
+    np.testing.assert_allclose(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)), logarithms, rtol=1e-5)
 
 
 def test_saliency_map(sess):

@@ -109,9 +109,7 @@ class TestOnlinePredictor:
 
     def test_missing_batch_axis(self, sess, online):
         """A single sample raises an error that explains how to add the batch axis."""
-        match = (
-            r"got float32 \(2,\)\)\. The first axis, that of the batch, is missing: add it with x\[None\]\.$"
-        )
+        match = r"got float32 \(2,\)\)\. The first axis, that of the batch, is missing: add it with x\[None\]\.$"
         with pytest.raises(ValueError, match=match):
             OnlinePredictor(["x", "n"], ["y"], sess=sess)([1, 1], 1)
 

@@ -110,9 +110,7 @@ class TestErrors:
 
     def test_output_without_batch(self, make):
         """An output without a batch axis raises ValueError."""
-        with pytest.raises(
-            ValueError, match=r"an output cannot be split \(expected shape \[1, ...\], .*got \(\)\)"
-        ):
+        with pytest.raises(ValueError, match=r"an output cannot be split \(expected shape \[1, ...\], .*got \(\)\)"):
             make(["total"])(1)
 
     def test_a_cancelled_future(self, make):
@@ -137,9 +135,7 @@ class TestErrors:
         assert set() == wait(futures, 60).not_done
         assert all(future.cancelled() for future in futures)
         predictor._threads[0].join()
-        with pytest.raises(
-            RuntimeError, match="put_task: the predictor was stopped, or its session was closed"
-        ):
+        with pytest.raises(RuntimeError, match="put_task: the predictor was stopped, or its session was closed"):
             predictor.put_task([1])
 
 

@@ -131,9 +131,7 @@ class FailingInit(SessionInit):
 def test_failed_load_closes_the_session(make):
     """A predictor whose variables cannot be loaded closes its session."""
     init = FailingInit()
-    config = PredictConfig(
-        tower_func=build, input_signature=SIGNATURE, output_names=["sum"], session_init=init
-    )
+    config = PredictConfig(tower_func=build, input_signature=SIGNATURE, output_names=["sum"], session_init=init)
     with pytest.raises(OSError, match="planted"):
         make(config)
     with pytest.raises(RuntimeError, match="closed"):

@@ -81,9 +81,7 @@ class TestSimple:
 
     def test_without_a_size(self):
         """A DataFlow without length is read to its end."""
-        predictor = SimpleDatasetPredictor(
-            config(return_input=True), DataFromGenerator(lambda: iter([[1], [5]]))
-        )
+        predictor = SimpleDatasetPredictor(config(return_input=True), DataFromGenerator(lambda: iter([[1], [5]])))
         assert [((1,), [2]), ((5,), [10])] == predictor.get_all_result()
         predictor.predictor.sess.close()
 
@@ -105,9 +103,7 @@ class TestMultiProcess:
 
     def test_unordered(self):
         """With ordered=False, results come in the order in which they arrive."""
-        code = (
-            "r = [int(y) for y, _ in predict(range(20), ordered=False).get_result()]; print(sorted(r), r[0])"
-        )
+        code = "r = [int(y) for y, _ in predict(range(20), ordered=False).get_result()]; print(sorted(r), r[0])"
         assert run(code).startswith(f"{[2 * i for i in range(20)]} ")
 
     def test_an_error_in_a_process(self):
@@ -152,9 +148,7 @@ class TestMultiProcessMistakes:
     def test_gpus(self, monkeypatch):
         """More processes than GPUs raise ValueError."""
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-        with pytest.raises(
-            ValueError, match=r"nr_proc is too large \(expected at most 2, the number of GPUs, got 3\)"
-        ):
+        with pytest.raises(ValueError, match=r"nr_proc is too large \(expected at most 2, the number of GPUs, got 3\)"):
             MultiProcessDatasetPredictor(config(), DataFromList([[1]]), 3)
 
     def test_gpus_are_shared_out(self, monkeypatch):
@@ -168,9 +162,7 @@ class TestMultiProcessMistakes:
     def test_system_without_fork(self, monkeypatch):
         """Where processes cannot be forked, the error points to SimpleDatasetPredictor."""
         monkeypatch.setattr(dataset, "get_all_start_methods", lambda: ["spawn"])
-        with pytest.raises(
-            RuntimeError, match="this system cannot fork processes. Use SimpleDatasetPredictor"
-        ):
+        with pytest.raises(RuntimeError, match="this system cannot fork processes. Use SimpleDatasetPredictor"):
             MultiProcessDatasetPredictor(config(), DataFromList([[1]]), 1)
 
 

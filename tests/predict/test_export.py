@@ -311,9 +311,7 @@ class TestServing:
 class TestMistakes:
     def test_variables_without_value(self, tmp_path):
         """Variables that session_init does not load raise an error that names them, and nothing is written."""
-        with pytest.raises(
-            ValueError, match="session_init does not load these variables: w. Give PredictConfig"
-        ):
+        with pytest.raises(ValueError, match="session_init does not load these variables: w. Give PredictConfig"):
             scale(DictRestore({})).export_serving(str(tmp_path / "m"))
         assert [] == list(tmp_path.iterdir())
 

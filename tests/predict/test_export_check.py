@@ -240,9 +240,7 @@ class TestTimeLimit:
     def test_a_model_that_waits(self, tmp_path, monkeypatch, log_lines):
         """A model that does not finish is exported. The log says that it was not compared."""
         monkeypatch.setattr(export_check, "_TIMEOUT_MS", 50, raising=False)
-        changed(lambda x: x + tf.FIFOQueue(1, [tf.float32], [()]).dequeue()).export_compact(
-            str(tmp_path / "m.pb")
-        )
+        changed(lambda x: x + tf.FIFOQueue(1, [tf.float32], [()]).dequeue()).export_compact(str(tmp_path / "m.pb"))
         assert "Timed out" in not_compared(log_lines)
 
     def test_an_exported_model_that_waits(self, tmp_path, monkeypatch, log_lines):

@@ -58,9 +58,7 @@ CONVERTED = {
 }
 SELECTED = {
     "erf": tf.erf,
-    "crop_and_resize": lambda x: tf.image.crop_and_resize(
-        x[..., tf.newaxis], [[0.0, 0.0, 1.0, 1.0]], [0], [4, 4]
-    ),
+    "crop_and_resize": lambda x: tf.image.crop_and_resize(x[..., tf.newaxis], [[0.0, 0.0, 1.0, 1.0]], [0], [4, 4]),
     "float64": lambda x: tf.cast(x, tf.float64) * 2,
     "in_top_k": lambda x: tf.nn.in_top_k(x[:, 0], tf.zeros_like(x[:, 0, 0], tf.int32), 1),
 }
@@ -84,9 +82,7 @@ def converter(tmp_path, function):
         def build_graph(self, image):
             tf.identity(function(image), name="y")
 
-    config = PredictConfig(
-        model=Model(), session_init=Initialize(), input_names=["image"], output_names=["y"]
-    )
+    config = PredictConfig(model=Model(), session_init=Initialize(), input_names=["image"], output_names=["y"])
     path = str(tmp_path / "1")
     ModelExporter(config).export_serving(path)
     with tf.Graph().as_default(), tf.Session() as sess:

@@ -45,9 +45,7 @@ def connect(monkeypatch):
         address = ("127.0.0.1", free_ports(1)[0])
         states, hung = [State() for _ in range(size)], []
         with ThreadPoolExecutor(size) as pool:
-            pending = [
-                pool.submit(RankChannel, i, size, address, 60.0, states[i], hung.append) for i in range(size)
-            ]
+            pending = [pool.submit(RankChannel, i, size, address, 60.0, states[i], hung.append) for i in range(size)]
             channels = [each.result() for each in pending]
         opened.extend(channels)
         for channel, state in zip(channels, states):
@@ -96,9 +94,7 @@ class TestTogether:
         """Every rank gets the values of all, in the order of ranks, each time."""
         channels = connect(3)
         for i in range(3):
-            assert [[i, i + 1, i + 2]] * 3 == together(
-                channels, lambda c, i=i: c.all_gather("numbers", i + c.rank)
-            )
+            assert [[i, i + 1, i + 2]] * 3 == together(channels, lambda c, i=i: c.all_gather("numbers", i + c.rank))
 
     def test_large_values(self, connect):
         """A value of a megabyte arrives whole."""
@@ -110,9 +106,7 @@ class TestTogether:
         """Ranks meet and exchange values over a network with a latency of 400 ms that loses packets."""
         _, first, second = through(delay=0.2, loss=0.02)
         for number in range(3):
-            assert [[number, number]] * 2 == together(
-                [first, second], lambda c, n=number: c.all_gather(f"{n}", n)
-            )
+            assert [[number, number]] * 2 == together([first, second], lambda c, n=number: c.all_gather(f"{n}", n))
         assert [None, None] == [first.failure, second.failure]
 
     def test_gather(self, connect):
@@ -193,10 +187,7 @@ class TestFailures:
             (second.wait_for_failure(10), "Rank 0, the chief, died"),
         ):
             assert told.startswith(start)
-            assert (
-                "The connection ended with 'Connection reset by peer'; the network may have closed it."
-                in told
-            )
+            assert "The connection ended with 'Connection reset by peer'; the network may have closed it." in told
 
     def test_a_chief_that_dies(self, connect):
         """The death of the chief, which runs the hub, is a failure on the other ranks."""
@@ -204,9 +195,8 @@ class TestFailures:
         first.state.update(step=3, where="in callback ModelSaver, _trigger")
         wait_until(lambda: second._chief.get("step") == 3)
         first._hub._ranks[1].connection.shutdown(socket.SHUT_RDWR)  # like a dead hub
-        assert (
-            "Rank 0, the chief, died without reporting an error, last seen after step 3, in callback ModelSaver"
-            in (second.wait_for_failure(60))
+        assert "Rank 0, the chief, died without reporting an error, last seen after step 3, in callback ModelSaver" in (
+            second.wait_for_failure(60)
         )
 
     @pytest.mark.slow
@@ -216,10 +206,7 @@ class TestFailures:
         first.state.update(kind="step", step=4, where="in step 5")
         second.state.update(kind="busy", step=4, where="in callback Slow, _trigger")
         told = first.wait_for_failure(60)
-        assert (
-            "Rank 1 has kept others waiting for 3 s, last seen after step 4, in callback Slow, _trigger."
-            in told
-        )
+        assert "Rank 1 has kept others waiting for 3 s, last seen after step 4, in callback Slow, _trigger." in told
         assert "Rank 0: last seen after step 4, in step 5." in told
 
     @pytest.mark.slow
@@ -316,9 +303,7 @@ class TestFailures:
     def test_the_machine_of_a_rank_that_never_comes(self, size, named):
         """The message names the machines of ranks that do not connect, if the launcher tells them, and the port that they must reach."""
         port, hosts = free_ports(1)[0], [f"node{(i + 1) // 2}" for i in range(size)]
-        with pytest.raises(
-            RankError, match=f"{named} not connect within 0.3 s.* reach port {port} of"
-        ) as caught:
+        with pytest.raises(RankError, match=f"{named} not connect within 0.3 s.* reach port {port} of") as caught:
             RankChannel(0, size, ("127.0.0.1", port), 0.3, credentials=Credentials(SECRET, rank_hosts=hosts))
         for variable in ("TENSORPACK_RANKS_ADDRESS", "TENSORPACK_RANKS_PORTS"):
             assert variable in str(caught.value)
@@ -381,9 +366,7 @@ class TestPlaces:
         first.state.update(kind="step", step=3, where="in step 4")
         second.state.update(kind="busy", step=3, where="in a callback")
         failure = first.wait_for_failure(60)
-        assert failure.startswith(
-            "Rank 1 has kept others waiting for 3 s, last seen after step 3, in a callback."
-        )
+        assert failure.startswith("Rank 1 has kept others waiting for 3 s, last seen after step 3, in a callback.")
         assert "\n" not in failure
         assert [f"{failure} The ranks say:\nRank 0: It is in step 4.\nRank 1: It reads a file."] == logged
 

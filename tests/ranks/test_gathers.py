@@ -29,9 +29,7 @@ def test_receivers(values, receivers, answers):
         assert [] == list(gathers.add(rank, message(values[rank], receivers)))
     assert [[0, 2]] == [sorted(ranks) for ranks in gathers.joined()]
     lines = list(gathers.add(1, message(values[1], receivers)))
-    assert [{"type": "gathered", "name": "x", "values": one} for one in answers] == list(
-        map(json.loads, lines)
-    )
+    assert [{"type": "gathered", "name": "x", "values": one} for one in answers] == list(map(json.loads, lines))
     assert [] == gathers.joined()
 
 

@@ -22,13 +22,9 @@ def test_all_ranks_find_it():
         (first, server), (second, nothing) = list(pool.map(serve_gloo, channels))
     try:
         assert nothing is None
-        assert [("0", "2"), ("1", "2")] == [
-            (each["HOROVOD_RANK"], each["HOROVOD_SIZE"]) for each in (first, second)
-        ]
+        assert [("0", "2"), ("1", "2")] == [(each["HOROVOD_RANK"], each["HOROVOD_SIZE"]) for each in (first, second)]
         stores = [
-            RendezvousStore(
-                each["HOROVOD_GLOO_RENDEZVOUS_ADDR"], int(each["HOROVOD_GLOO_RENDEZVOUS_PORT"]), "global"
-            )
+            RendezvousStore(each["HOROVOD_GLOO_RENDEZVOUS_ADDR"], int(each["HOROVOD_GLOO_RENDEZVOUS_PORT"]), "global")
             for each in (first, second)
         ]
         stores[0].put("0", "here")
@@ -44,9 +40,7 @@ def test_places():
     """Ranks of several machines have local places, and places among the ranks with the same local rank."""
     machines = Machines(["a:0"] * 5, ["x", "x", "y", "x", "y"])
     names = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
-    places = [
-        tuple(int(gloo_variables(machines, rank)[f"HOROVOD_{name}"]) for name in names) for rank in range(5)
-    ]
+    places = [tuple(int(gloo_variables(machines, rank)[f"HOROVOD_{name}"]) for name in names) for rank in range(5)]
     assert [
         (0, 5, 0, 3, 0, 2),
         (1, 5, 1, 3, 0, 2),

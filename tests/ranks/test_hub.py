@@ -111,9 +111,7 @@ class TestStrangers:
     def test_one_is_closed_and_changes_nothing(self, hub, said):
         """A stranger that does not greet as a rank is closed, and the ranks come together as without it."""
         stranger = hub.connect()
-        with contextlib.suppress(
-            ConnectionResetError, BrokenPipeError
-        ):  # the hub closed before reading all of it
+        with contextlib.suppress(ConnectionResetError, BrokenPipeError):  # the hub closed before reading all of it
             stranger.sendall(said)
         assert is_closed(stranger)
         assert_both_ranks_come(hub)
@@ -124,9 +122,7 @@ class TestStrangers:
         stranger = hub.connect()
         stranger.sendall(challenge + b"\n")
         assert 129 + 1 == len(stranger.recv(4096))
-        stranger.sendall(
-            proof + b"\n" + pack({"type": "hello", "rank": 1, "size": 2, "address": "127.0.0.1"})
-        )
+        stranger.sendall(proof + b"\n" + pack({"type": "hello", "rank": 1, "size": 2, "address": "127.0.0.1"}))
         assert is_closed(stranger)
         assert_both_ranks_come(hub)
 
@@ -250,9 +246,7 @@ class TestPeersThatKnowTheSecret:
         """A peer that does not wait for the welcome is refused."""
         impatient = hub.connect()
         authenticate(impatient, Credentials(SECRET).key)
-        impatient.sendall(
-            pack({"type": "hello", "rank": 1, "size": 2, "address": "127.0.0.1"}) + pack({"type": "bye"})
-        )
+        impatient.sendall(pack({"type": "hello", "rank": 1, "size": 2, "address": "127.0.0.1"}) + pack({"type": "bye"}))
         assert is_closed(impatient)
         assert_both_ranks_come(hub)
 

@@ -84,9 +84,7 @@ class TestWhere:
             "SLURM_PROCID": "1", "SLURM_STEP_ID": "0", "SLURM_JOB_ID": "7", "SLURM_STEP_NUM_TASKS": "2",
             "SLURM_STEP_NODELIST": "node[6-7]", "SLURM_STEP_TASKS_PER_NODE": "1(x2)", "SLURM_NODEID": "1",
         }  # fmt: skip
-        assert (
-            "only this machine, node6, node7 may connect." in plan_meeting(find_rank_info(environ)).describe()
-        )
+        assert "only this machine, node6, node7 may connect." in plan_meeting(find_rank_info(environ)).describe()
 
     def test_no_address(self):
         """Ranks that know their number from RANK, but not the address of rank 0, need one, also if all are on this machine."""
@@ -122,9 +120,7 @@ class TestWhere:
         """MPI over several machines does not tell where ranks meet; the error has the complete line."""
         mpirun = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "8", "OMPI_COMM_WORLD_LOCAL_SIZE": "4"}
         told = "mpirun -x TENSORPACK_RANKS_ADDRESS=<host of rank 0>:2222 -x TENSORPACK_LITE_SECRET -np 8 ... python train.py"
-        with pytest.raises(
-            ValueError, match="mpirun started 8 ranks, and its variables do not tell"
-        ) as caught:
+        with pytest.raises(ValueError, match="mpirun started 8 ranks, and its variables do not tell") as caught:
             plan_meeting(find_rank_info(mpirun))
         assert str(caught.value).endswith(told)
         mpich = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
@@ -166,9 +162,7 @@ class TestMeeting:
             first, second = [job.result() for job in jobs]
         for job, channels in (("job 1", first), ("job 2", second)):
             with ThreadPoolExecutor(3) as pool:
-                assert [[job] * 3] * 3 == list(
-                    pool.map(lambda c, job=job: c.all_gather("job", job), channels)
-                )
+                assert [[job] * 3] * 3 == list(pool.map(lambda c, job=job: c.all_gather("job", job), channels))
 
     @pytest.mark.slow
     @pytest.mark.parametrize("secret", ["", SECRET])

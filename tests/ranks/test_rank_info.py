@@ -32,9 +32,7 @@ def recorded(name):
 
 def tf_config(index, *addresses):
     return {
-        "TF_CONFIG": json.dumps(
-            {"cluster": {"worker": list(addresses)}, "task": {"type": "worker", "index": index}}
-        )
+        "TF_CONFIG": json.dumps({"cluster": {"worker": list(addresses)}, "task": {"type": "worker", "index": index}})
     }
 
 
@@ -55,9 +53,7 @@ class TestLaunchers:
         places = [find_rank_info(recorded(f"{name}-{rank}")) for rank in range(size)]
         assert list(range(size)) == [place.rank for place in places]
         assert local == [(place.local_rank, place.local_size) for place in places]
-        assert {(launcher, size, host, 8)} == {
-            (p.launcher, p.size, p.host, len(set(p.ports))) for p in places
-        }
+        assert {(launcher, size, host, 8)} == {(p.launcher, p.size, p.host, len(set(p.ports))) for p in places}
         assert 1 == len({(place.job, place.ports, place.hosts) for place in places})
         given = [find_given_rank(recorded(f"{name}-{rank}")) for rank in range(size)]
         assert [(rank, size) for rank in range(size)] == [(each.rank, each.size) for each in given]
@@ -88,8 +84,7 @@ class TestLaunchers:
         """The number of tasks on a node of a SLURM step is that of this node."""
         step = {"SLURM_STEP_NUM_TASKS": "5", "SLURM_STEP_TASKS_PER_NODE": "2(x2),1"}
         places = [
-            find_rank_info({**recorded("srun-1"), **step, "SLURM_NODEID": str(node)}).local_size
-            for node in range(3)
+            find_rank_info({**recorded("srun-1"), **step, "SLURM_NODEID": str(node)}).local_size for node in range(3)
         ]
         assert [2, 2, 1] == places
 
@@ -108,9 +103,7 @@ class TestLaunchers:
         agent = {**TORCHRUN, "TORCHELASTIC_USE_AGENT_STORE": "True"}
         assert 8 == len(find_rank_info(agent).ports)
         assert 29500 not in find_rank_info(agent).ports
-        second = find_rank_info(
-            {**TORCHRUN, "TORCHELASTIC_RUN_ID": "run7", "TORCHELASTIC_RESTART_COUNT": "1"}
-        )
+        second = find_rank_info({**TORCHRUN, "TORCHELASTIC_RUN_ID": "run7", "TORCHELASTIC_RESTART_COUNT": "1"})
         assert first.job == second.job
         assert [0, 1] == [first.restart, second.restart]
 
@@ -228,9 +221,7 @@ class TestMistakes:
 
     def test_heterogeneous_jobs(self):
         """A heterogeneous job of SLURM is a ValueError."""
-        with pytest.raises(
-            ValueError, match="heterogeneous jobs are not supported .*SLURM_HET_SIZE=1, got 2"
-        ):
+        with pytest.raises(ValueError, match="heterogeneous jobs are not supported .*SLURM_HET_SIZE=1, got 2"):
             find_rank_info({**recorded("srun-1"), "SLURM_HET_SIZE": "2"})
 
     def test_a_batch_script(self):

@@ -67,9 +67,7 @@ class TestServer:
     def test_memory_is_bounded(self, server, monkeypatch):
         """A full store refuses new values; stored values stay and can be replaced."""
         monkeypatch.setattr(rendezvous, "_LARGEST_TOTAL", 10_000)
-        assert [200, 200, 200, 507, 507] == [
-            ask(server, "PUT", f"/{scope}/key", b"v" * 1000)[0] for scope in "abcde"
-        ]
+        assert [200, 200, 200, 507, 507] == [ask(server, "PUT", f"/{scope}/key", b"v" * 1000)[0] for scope in "abcde"]
         assert (200, b"") == ask(server, "PUT", "/a/key", b"w")
         assert (200, b"w") == ask(server, "GET", "/a/key")
 

@@ -33,9 +33,7 @@ def report(tmp_path_factory):
     directory = tmp_path_factory.mktemp("report")
     scalars = {"cost": [100.0, 2.0, 1.0, 0.5], "val_cost": [4.0, 2.0, 1.5, 1.0], LONG: [1.0, -1.0]}
     notes = [{"kind": "lint", "text": LONG * 3, "place": LONG}]
-    one = write_training(
-        directory / "one", scalars, notes=notes, images=[(LONG, 10, gray(9, size=500))], log=LONG * 9
-    )
+    one = write_training(directory / "one", scalars, notes=notes, images=[(LONG, 10, gray(9, size=500))], log=LONG * 9)
     samples = {"image": np.zeros([16, 8, 8]), "label": np.array([LONG] * 16)}
     write_samples(one, FIRST_BATCH, samples, 1)
     write_samples(one, "words", {"word": np.array([LONG]), "other": np.array([LONG])}, 1)
@@ -112,9 +110,7 @@ def test_hover(run):
     lines = run(POINT_AT, 0.99)
     assert ["Step 40, epoch 4", "one: cost 0.5", "one: val_cost 1", "other: cost 1"] == lines
     assert "Step 20, epoch 2" == run(POINT_AT, 0.5)[0]
-    places = run(
-        "return [...document.querySelectorAll('.cursor.on')].map(line => Number(line.getAttribute('x1')))"
-    )
+    places = run("return [...document.querySelectorAll('.cursor.on')].map(line => Number(line.getAttribute('x1')))")
     assert 1 < len(places)
     assert 1 == len(set(places))
     run("document.getElementById('chart0').dispatchEvent(new PointerEvent('pointerleave'))")
@@ -168,9 +164,7 @@ def test_choose(run):
 
 def test_the_policy_blocks_other_scripts(run, browser):
     """A script that is not the library's does not run, whatever puts it into the page."""
-    run(
-        "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.evil = 1'}))"
-    )
+    run("document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.evil = 1'}))")
     assert run("return window.evil === undefined")
     blocked = [entry["message"] for entry in browser.get_log("browser")]
     assert len(blocked) == 1

@@ -90,9 +90,7 @@ class TestScales:
         assert all(math.isnan(place) for place in places[2:])
         assert log_scale(np.array([0.0, -1.0, np.nan])) is None
 
-    @pytest.mark.parametrize(
-        "values", [[], [0.0], [3.0] * 4, [1e308, -1e308], [5e-324, 1e-320], [np.nan], [-1e-30]]
-    )
+    @pytest.mark.parametrize("values", [[], [0.0], [3.0] * 4, [1e308, -1e308], [5e-324, 1e-320], [np.nan], [-1e-30]])
     def test_extremes(self, values):
         """Constants, the largest and the smallest numbers, and no numbers at all have a scale of finite size."""
         scales = [linear_scale(np.array(values), 0.04), log_scale(np.array(values))]

@@ -103,9 +103,7 @@ class TestHead:
         """A training whose loss is NaN at its end has diverged, and only earlier values are its best ones."""
         scalars = {"cost": [2.0, 1.0, float("nan"), float("nan")], "val_error": [0.5, 0.4, 0.3, 0.3]}
         page = page_of(write_training(tmp_path, scalars))
-        assert (
-            "and diverged: its loss is not finite from step 30 on. Best: val_error 0.4 (epoch 2)" in page.text
-        )
+        assert "and diverged: its loss is not finite from step 30 on. Best: val_error 0.4 (epoch 2)" in page.text
         assert "cost from step 30 on." in page.text
 
     def test_sometimes_nan(self, tmp_path):

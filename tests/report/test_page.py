@@ -44,9 +44,7 @@ class TestEscaping:
                 EVIL,
                 images,
             )
-            write_samples(
-                directory, FIRST_BATCH, {EVIL: np.zeros([2, 8, 8]), "label" + EVIL: np.array([EVIL] * 2)}, 1
-            )
+            write_samples(directory, FIRST_BATCH, {EVIL: np.zeros([2, 8, 8]), "label" + EVIL: np.array([EVIL] * 2)}, 1)
             write_samples(
                 directory,
                 "table" + EVIL.replace("/", "").replace("\x00", ""),
@@ -75,9 +73,7 @@ class TestEscaping:
         write_training(tmp_path / "secret")
         write_samples(str(tmp_path / "secret"), "x", {"image": np.zeros([1, 8, 8])}, 1)
         note = {"kind": "nan", "text": "NaN", "directory": str(tmp_path / "secret" / "samples")}
-        page = page_of(
-            write_training(tmp_path / "run", notes=[note, {**note, "directory": "../secret/samples"}])
-        )
+        page = page_of(write_training(tmp_path / "run", notes=[note, {**note, "directory": "../secret/samples"}]))
         assert [] == page.all("img")
 
 
@@ -151,12 +147,8 @@ class TestSections:
         images, labels = np.random.RandomState(1).rand(3, 8, 8), np.array([7, 8, 9])
         prob = np.eye(10)[[1, 2, 3]] * 0.5 + 0.05
         write_samples(directory, FIRST_BATCH, {"image": images, "label": labels}, 1)
-        write_samples(
-            directory, WORST, {"image": images, "label": labels, "prob": prob, "loss": np.ones(3)}, 40
-        )
-        write_samples(
-            directory, "words", {"word": np.array([b"ham", "egg"], dtype=object), "n": np.array([1, 2])}, 1
-        )
+        write_samples(directory, WORST, {"image": images, "label": labels, "prob": prob, "loss": np.ones(3)}, 40)
+        write_samples(directory, "words", {"word": np.array([b"ham", "egg"], dtype=object), "n": np.array([1, 2])}, 1)
         page = page_of(directory)
         assert "The first batch, as the graph got it, at step 1" in page.text
         assert "label 7" in page.text
@@ -209,16 +201,12 @@ class TestSections:
         page = page_of(write_training(tmp_path, notes=[note]))
         words = re.split(r"  +|\n", format_rows(rows).replace("-", ""))
         assert ["no input", "94%"] == [word for word in words if word in ("no input", "94%")]
-        assert all(
-            f"<td>{word}</td>" in page.source or f">{word}</th>" in page.source for word in words if word
-        )
+        assert all(f"<td>{word}</td>" in page.source or f">{word}</th>" in page.source for word in words if word)
         assert "waiting in" not in page.text
 
     def test_settings_and_log(self, tmp_path):
         """Settings are shown as code, files without their content, and of the log the last 100 lines, warnings marked."""
-        log = "".join(
-            f"[1123 01:00:00 @base.py:1] {'WRN ' if n == 150 else ''}line {n}\n" for n in range(1, 201)
-        )
+        log = "".join(f"[1123 01:00:00 @base.py:1] {'WRN ' if n == 150 else ''}line {n}\n" for n in range(1, 201))
         page = page_of(write_training(tmp_path, log=log))
         assert "FeedInput(Digits(size=8))" in page.text
         assert "Variables (2, 12 trainable values)" in page.text

@@ -75,9 +75,7 @@ class TestDamage:
         page_of(directory)
         is_text = name in ("notes.jsonl", "log.log")  # any beginning of them is valid
         is_empty_event_file = name.startswith("events") and end == 0
-        assert (
-            is_text or is_empty_event_file or any(os.path.basename(name) in one for one in training.problems)
-        )
+        assert is_text or is_empty_event_file or any(os.path.basename(name) in one for one in training.problems)
 
     @pytest.mark.parametrize("name", FILES)
     def test_other_content(self, directory, name):
@@ -121,10 +119,7 @@ class TestDamage:
         with open(os.path.join(directory, "notes.jsonl"), "w") as file:
             for name in note:
                 file.write(
-                    json.dumps({**note, name: value})
-                    + "\n"
-                    + json.dumps({**note, "kind": "nan", name: value})
-                    + "\n"
+                    json.dumps({**note, name: value}) + "\n" + json.dumps({**note, "kind": "nan", name: value}) + "\n"
                 )
         page_of(directory)
 

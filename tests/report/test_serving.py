@@ -124,9 +124,7 @@ def test_other_paths(served, path):
     assert [] == served.makes
 
 
-@pytest.mark.parametrize(
-    "method", ["HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PATCH", "get"]
-)
+@pytest.mark.parametrize("method", ["HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PATCH", "get"])
 def test_other_methods(served, method):
     """Methods other than GET are refused without a page."""
     status, _, body = get(served, method=method)
@@ -256,6 +254,4 @@ def test_wrong_arguments(tmp_path, capsys):
         (["--port", "8000", directory], "--port is for --serve"),
     ):
         assert 2 == main(["report", *arguments])
-        assert f"tensorpack-lite report: {text}" in capsys.readouterr().err.replace(
-            f"{tmp_path / 'nothing'} ", ""
-        )
+        assert f"tensorpack-lite report: {text}" in capsys.readouterr().err.replace(f"{tmp_path / 'nothing'} ", "")

@@ -18,9 +18,7 @@ def python(*arguments, cwd, path=(PACKAGES,), **environment):
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
         cwd=cwd,
-        env=dict(
-            os.environ, PYTHONPATH=os.pathsep.join(map(str, path)), TF_CPP_MIN_LOG_LEVEL="3", **environment
-        ),
+        env=dict(os.environ, PYTHONPATH=os.pathsep.join(map(str, path)), TF_CPP_MIN_LOG_LEVEL="3", **environment),
         capture_output=True,
         text=True,
         timeout=300,

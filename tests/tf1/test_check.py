@@ -190,9 +190,7 @@ class TestCheck:
             ["train.py:8", "xrange"],
         ):
             assert line in lines
-        assert (
-            "train.py:3: cPickle: the module cPickle was removed. Under run, it is pickle." in result.stdout
-        )
+        assert "train.py:3: cPickle: the module cPickle was removed. Under run, it is pickle." in result.stdout
         assert (["train.py:6", "numpy.asscalar"] in lines) == (not hasattr(np, "asscalar"))
         assert "np.dot" not in result.stdout
         assert lines[-1][1].startswith("0 missing names, ")

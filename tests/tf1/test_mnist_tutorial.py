@@ -53,9 +53,7 @@ def test_batches(folder):
 
 def test_fake_data(tmp_path):
     """Fake data need no files."""
-    images, labels = input_data.read_data_sets(str(tmp_path), fake_data=True, one_hot=True).train.next_batch(
-        2
-    )
+    images, labels = input_data.read_data_sets(str(tmp_path), fake_data=True, one_hot=True).train.next_batch(2)
     assert [[1] * 784] * 2 == images
     assert [[1] + [0] * 9] * 2 == labels
 

@@ -20,9 +20,7 @@ CONTRIB = {
     "tfprof": ("model_analyzer"),
     "training": ("GreedyLoadBalancingStrategy byte_size_load_fn HParams"),
     "memory_stats": ("BytesInUse MaxBytesInUse BytesLimit"),
-    "slim": (
-        "conv2d fully_connected arg_scope max_pool2d repeat avg_pool2d batch_norm dropout separable_conv2d"
-    ),
+    "slim": ("conv2d fully_connected arg_scope max_pool2d repeat avg_pool2d batch_norm dropout separable_conv2d"),
     "rnn": (
         "GRUCell LSTMCell BasicLSTMCell LSTMBlockCell LayerNormBasicLSTMCell MultiRNNCell "
         "DropoutWrapper AttentionCellWrapper static_rnn LSTMStateTuple"
@@ -35,8 +33,7 @@ CONTRIB = {
     "util": ("make_tensor_proto"),
     "image": ("rotate transform translate"),
     "opt": (
-        "AdamWOptimizer LazyAdamOptimizer NadamOptimizer MovingAverageOptimizer "
-        "extend_with_decoupled_weight_decay"
+        "AdamWOptimizer LazyAdamOptimizer NadamOptimizer MovingAverageOptimizer extend_with_decoupled_weight_decay"
     ),
 }
 

@@ -176,12 +176,8 @@ class TestAsInPlainPython:
     def test_another_python(self, write, tmp_path, prefix, found):
         """A child process of another installation of Python is left alone."""
         write("train.py", "import builtins; print(type(builtins.__import__).__name__ == '_Importer')")
-        environment = dict(
-            os.environ, PYTHONPATH=STARTUP, TENSORPACK_LITE_RUN="1", TENSORPACK_LITE_PREFIX=prefix
-        )
-        assert found == subprocess.check_output(
-            [sys.executable, "train.py"], cwd=tmp_path, env=environment, text=True
-        )
+        environment = dict(os.environ, PYTHONPATH=STARTUP, TENSORPACK_LITE_RUN="1", TENSORPACK_LITE_PREFIX=prefix)
+        assert found == subprocess.check_output([sys.executable, "train.py"], cwd=tmp_path, env=environment, text=True)
 
     def test_missing_script(self, tmp_path, capsys, monkeypatch):
         """A script that does not exist is an error of one line."""

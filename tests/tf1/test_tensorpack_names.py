@@ -78,9 +78,7 @@ def test_check_lists_unsupported_names(write, tmp_path):
     lines = [line.split(": ", 2) for line in result.stdout.splitlines()[:-1]]
     names = ["tensorpack.utils.loadcaffe.get_caffe_pb", "tensorpack.RL"]
     expected = [["train.py:3", names[0]], ["train.py:4", names[1]]]
-    if (
-        not result.stdout.startswith("train.py:5") and "FeedingQueueRunner" in result.stdout
-    ):  # not on TensorFlow 1.15
+    if not result.stdout.startswith("train.py:5") and "FeedingQueueRunner" in result.stdout:  # not on TensorFlow 1.15
         expected.append(["train.py:5", "tensorflow.contrib.training.FeedingQueueRunner"])
     assert expected == [line[:2] for line in lines], result.stderr
     assert "caffe.proto" in lines[0][2]

@@ -261,8 +261,6 @@ def test_lost_modules(tmp_path):
     assert seq2seq.endswith("Use tf.contrib.legacy_seq2seq.")
     assert "Use tensorpack's trainers" in learn
     assert len(ctc) == 3
-    assert all(
-        line.startswith("tf.contrib.ctc does not exist") and "Use tf.nn.ctc_loss" in line for line in ctc
-    )
+    assert all(line.startswith("tf.contrib.ctc does not exist") and "Use tf.nn.ctc_loss" in line for line in ctc)
     assert "contrib" in nothing
     assert "Use " not in nothing

@@ -77,9 +77,7 @@ def test_no_file(tmp_path):
 def test_a_newer_format(path):
     """A file of a newer format raises a ValueError that names the version that wrote it."""
     write_record(path, {"format": 3, "version": "9.5", "state": {}})
-    with pytest.raises(
-        ValueError, match=r"model-1.state' has format 3 .* Version 9.5 of tensorpack_lite wrote it"
-    ):
+    with pytest.raises(ValueError, match=r"model-1.state' has format 3 .* Version 9.5 of tensorpack_lite wrote it"):
         read_state(path)
 
 
@@ -198,9 +196,7 @@ def test_too_many_arrays(path, monkeypatch):
     monkeypatch.setattr("tensorpack_lite.utils.packed_state.MAX_STATE_BYTES", 8000)
     with pytest.raises(ValueError, match=r"model-1.state' has 8\d\d\d bytes \(expected at most 8000\)"):
         write_state(path, state)
-    with pytest.raises(
-        ValueError, match="cannot be read as .*: it is larger than 8000 bytes when it is unpacked"
-    ):
+    with pytest.raises(ValueError, match="cannot be read as .*: it is larger than 8000 bytes when it is unpacked"):
         read_state(path)
 
 
@@ -222,9 +218,7 @@ def test_a_damaged_array(path, member, reason):
         archive.writestr("state.json", '{"format": 2, "state": {"a": {"$array": 0}}}')
         if member is not None:
             archive.writestr("0.npy", member)
-    with pytest.raises(
-        ValueError, match=f"model-1.state cannot be read as the state of a checkpoint: .*{reason}"
-    ):
+    with pytest.raises(ValueError, match=f"model-1.state cannot be read as the state of a checkpoint: .*{reason}"):
         read_state(path)
 
 

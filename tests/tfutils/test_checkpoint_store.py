@@ -81,9 +81,7 @@ def test_a_damaged_journal(tmp_path):
     """A journal that cannot be read is an error that names it."""
     (tmp_path / ".saving").mkdir()
     (tmp_path / ".saving" / "moving").write_text("{")
-    with pytest.raises(
-        ValueError, match=r"\.saving/moving cannot be read as a list of files to move: .* Remove it\."
-    ):
+    with pytest.raises(ValueError, match=r"\.saving/moving cannot be read as a list of files to move: .* Remove it\."):
         CheckpointStore(str(tmp_path), "test").remove_leftovers("model", "tmp")
 
 

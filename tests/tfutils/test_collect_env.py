@@ -18,9 +18,7 @@ from tensorpack_lite.tfutils.collect_env import collect_env_info
 def rows(text: str) -> dict:
     """Return a dictionary from the first column to the rest of the row."""
     return {
-        " ".join(line.split("  ")[0].split()): line.split("  ", 1)[-1].strip()
-        for line in text.splitlines()
-        if line
+        " ".join(line.split("  ")[0].split()): line.split("  ", 1)[-1].strip() for line in text.splitlines() if line
     }
 
 
@@ -58,9 +56,7 @@ class TestCapabilities:
     def test_essentials_are_there(self):
         """Every supported TensorFlow has the names that the library needs."""
         found = environment.tensorflow_capabilities()
-        assert all(
-            found[name] for name in ("Session", "train.Saver", "queue.FIFOQueue", "summary.FileWriter")
-        )
+        assert all(found[name] for name in ("Session", "train.Saver", "queue.FIFOQueue", "summary.FileWriter"))
 
     def test_names_removed_in_tf_2_16(self):
         """Names that TensorFlow removed in 2.16 are reported as missing, in a process where no other test has loaded Keras."""

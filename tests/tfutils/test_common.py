@@ -87,15 +87,11 @@ class TestNames:
         assert [3.0, 3.0] == sess.run(common.get_tensors_by_names(["v", "v:0"]))
         assert 3.0 == sess.run(common.get_op_or_tensor_by_name("v:0"))
 
-    @pytest.mark.parametrize(
-        "function", [common.get_op_or_tensor_by_name, lambda n: common.get_tensors_by_names([n])]
-    )
+    @pytest.mark.parametrize("function", [common.get_op_or_tensor_by_name, lambda n: common.get_tensors_by_names([n])])
     def test_unknown(self, function):
         """An unknown name raises a KeyError that lists the nearest names."""
         tf.constant(1, name="tower0/cost")
-        with pytest.raises(
-            KeyError, match="'costs.*' is not in the graph. The nearest names are: tower0/cost"
-        ):
+        with pytest.raises(KeyError, match="'costs.*' is not in the graph. The nearest names are: tower0/cost"):
             function("costs")
 
     @pytest.mark.parametrize(("name", "advised"), [("tower0/logits", True), ("tower0/costs", False)])

@@ -101,9 +101,7 @@ class TestUpdatesWaitForData:
 
     def test_one_queue(self):
         """All updates depend on the data of one queue. The step counter and local variables do not matter."""
-        train_op = tf.group(
-            self.update(self.queue().dequeue()), tf.train.get_or_create_global_step().assign_add(1)
-        )
+        train_op = tf.group(self.update(self.queue().dequeue()), tf.train.get_or_create_global_step().assign_add(1))
         assert updates_wait_for_data(train_op)
 
     def test_a_dataset(self):

@@ -15,9 +15,7 @@ from tensorpack_lite.models import FullyConnected
 from tensorpack_lite.tfutils.tower.context import TowerContext
 from tensorpack_lite.tfutils.tower.func import TowerFunc
 
-only_tf2 = pytest.mark.skipif(
-    TF_VERSION < (2, 0), reason="in TensorFlow 1, `tensorflow` has the functions of tfv1"
-)
+only_tf2 = pytest.mark.skipif(TF_VERSION < (2, 0), reason="in TensorFlow 1, `tensorflow` has the functions of tfv1")
 
 
 def build(function):
@@ -204,9 +202,7 @@ def test_a_tensor_of_another_graph():
 def test_operations_after_the_graph_is_complete(moment):
     """A callback that creates an operation once training has begun raises an error that shows where to create it."""
     late = type("Late", (Callback,), {moment: lambda self: tf.constant(1.0)})()
-    match = (
-        r"(?s)finalized.*The training: operations cannot be created any more.*`_setup_graph`.*get_predictor"
-    )
+    match = r"(?s)finalized.*The training: operations cannot be created any more.*`_setup_graph`.*get_predictor"
     with tf.Graph().as_default(), pytest.raises(RuntimeError, match=match):
         run(QuadraticTrainer(), [late])
 

@@ -79,9 +79,7 @@ def test_what_is_kept(sess):
     """Variables, loops, arrays inside a run, assertions, tables of constants, functions without state and random operations are not listed."""
     x = tf.get_variable("x", initializer=1.0, use_resource=True)
     old = tf.get_variable("old", initializer=1.0, use_resource=False)
-    with tf.control_dependencies(
-        [x.assign_add(1.0), old.assign_add(1.0), tf.Assert(x > 0, [x]), tf.print(x)]
-    ):
+    with tf.control_dependencies([x.assign_add(1.0), old.assign_add(1.0), tf.Assert(x > 0, [x]), tf.print(x)]):
         y = x.read_value() + tf.py_func(lambda: np.float32(1), [], tf.float32, stateful=False)
     y += tf.while_loop(lambda i, total: i < 3, lambda i, total: (i + 1, total + x), [0, 0.0])[1]
     y += tf.cond(x > 0, lambda: x + 1, lambda: x) + tf.reduce_sum(tf.map_fn(lambda e: e * x, tf.ones([3])))

@@ -59,9 +59,7 @@ class TestHookedSession:
         session = HookedSession(sess, [])
         for fetch in (branches.inside, branches.inside.op, "choose/inside:0"):
             for flag in (False, True):
-                with pytest.raises(
-                    ValueError, match="'choose/inside.* cannot be fetched .*Return it from the branch"
-                ):
+                with pytest.raises(ValueError, match="'choose/inside.* cannot be fetched .*Return it from the branch"):
                     session.run(fetch, {branches.flag: flag})
 
     def test_the_result_of_a_condition(self, sess, branches):

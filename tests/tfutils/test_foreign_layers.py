@@ -26,7 +26,9 @@ def make_keras(tmp_path, monkeypatch):
         hasattr(module, "no such name")
 
     def make(version):
-        source = f"import tensorflow\n__version__ = {version!r}\n\ndef add(tf, name): return tf.Variable(1.0, name=name)\n"
+        source = (
+            f"import tensorflow\n__version__ = {version!r}\n\ndef add(tf, name): return tf.Variable(1.0, name=name)\n"
+        )
         (tmp_path / "keras").mkdir()
         (tmp_path / "keras" / "__init__.py").write_text(source, encoding="utf-8")
         monkeypatch.syspath_prepend(str(tmp_path))

@@ -33,9 +33,7 @@ def test_small_gradients_survive(sess):
     tiny = np.float32(2.0**-13)
 
     def half(w):
-        return tf.cast(
-            tf.cast(w, tf.float16) * tf.cast(tiny, tf.float16) * tf.cast(tiny, tf.float16), tf.float32
-        )
+        return tf.cast(tf.cast(w, tf.float16) * tf.cast(tiny, tf.float16) * tf.cast(tiny, tf.float16), tf.float32)
 
     one = tf.constant(1.0)
     assert [0.0] == sess.run(tf.gradients(half(one), [one]))

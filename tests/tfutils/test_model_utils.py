@@ -48,9 +48,7 @@ class TestDescribe:
 
     def test_unknown_shape(self, capsys):
         """A variable without a static shape has no size, so the totals of elements and bytes are omitted."""
-        tf.Variable(
-            tf.placeholder(tf.float32, None), validate_shape=False, use_resource=True, name="shapeless"
-        )
+        tf.Variable(tf.placeholder(tf.float32, None), validate_shape=False, use_resource=True, name="shapeless")
         describe_trainable_vars()
         text = capsys.readouterr().out
         assert "Number of trainable variables: 1" in text

@@ -97,9 +97,7 @@ class TestWithPrecision:
         with TowerContext("", is_training=True):
             assert tf.float32 == get_cost(tf.zeros([1, 4, 4, 2])).dtype
 
-    @pytest.mark.parametrize(
-        "precision", ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.slow)]
-    )
+    @pytest.mark.parametrize("precision", ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.slow)])
     def test_a_trainer(self, precision, sess):
         """A trainer has variables, statistics and summaries in float32, and the same names plus those of the loss scale."""
         if precision == "mixed_bfloat16" and TF_VERSION < (2, 0):

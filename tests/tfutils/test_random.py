@@ -199,9 +199,7 @@ class TestEntropy:
         random.make_exact(7)
         random.make_exact(8)
         random.uniform([1])
-        with pytest.raises(
-            RuntimeError, match="already has exact random operations. Call make_exact once, before"
-        ):
+        with pytest.raises(RuntimeError, match="already has exact random operations. Call make_exact once, before"):
             random.make_exact(7)
 
 
@@ -316,9 +314,7 @@ class TestControlFlow:
         """The layer Dropout takes a counter, too."""
 
         def build():
-            return tf.map_fn(
-                lambda i: Dropout(tf.ones(SHAPE), rate=0.5, counter=i), tf.range(3), dtype=tf.float32
-            )
+            return tf.map_fn(lambda i: Dropout(tf.ones(SHAPE), rate=0.5, counter=i), tf.range(3), dtype=tf.float32)
 
         through, resumed = values(build, range(3)), values(build, [2])
         assert distinct(mask for step in through for mask in step) == 9

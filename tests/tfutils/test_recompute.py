@@ -105,9 +105,7 @@ def test_memory(sess):
     peaks = []
     for wrap in (lambda block: block, recompute_grad):
         x = data(512, 64)
-        with tf.variable_scope(tf.get_variable_scope(), reuse=bool(peaks)), TowerContext(
-            "", is_training=True
-        ):
+        with tf.variable_scope(tf.get_variable_scope(), reuse=bool(peaks)), TowerContext("", is_training=True):
             for k in range(12):
                 with tf.variable_scope(f"block{k}"):
                     x = wrap(lambda x: x + deep_block(tf.nn.relu(FullyConnected("first", x, 64))))(x)

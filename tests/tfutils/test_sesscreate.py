@@ -26,9 +26,7 @@ class TestNewSessionCreator:
         local = tf.get_variable(
             "l", initializer=4.0, use_resource=use_resource, collections=[tf.GraphKeys.LOCAL_VARIABLES]
         )
-        table = tf.lookup.StaticHashTable(
-            tf.lookup.KeyValueTensorInitializer(tf.constant(["a"]), tf.constant([7])), -1
-        )
+        table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(tf.constant(["a"]), tf.constant([7])), -1)
         found = table.lookup(tf.constant("a"))
         with NewSessionCreator().create_session() as sess:
             assert (3.0, 4.0, 7) == tuple(sess.run([var, local, found]))

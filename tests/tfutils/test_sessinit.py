@@ -80,9 +80,7 @@ class TestSaverRestore:
                 file.seek(0)
                 file.write(bytes(content))
         make(a=[0.0, 0.0])
-        with pytest.raises(
-            DamagedFileError, match=f"^{path} cannot be read as a checkpoint: [^\\n]*Use an earlier"
-        ):
+        with pytest.raises(DamagedFileError, match=f"^{path} cannot be read as a checkpoint: [^\\n]*Use an earlier"):
             load(restore(path), sess)
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
@@ -157,9 +155,7 @@ class TestSaverRestore:
         """If the names differ only by the number of a layer, the error mentions it, and explains what to do."""
         path = write(dense__kernel=1.0)
         make(dense_2__kernel=0.0)
-        with pytest.raises(
-            ValueError, match=r"has 'dense/kernel', the graph 'dense_2/kernel'.*Name the layers\."
-        ):
+        with pytest.raises(ValueError, match=r"has 'dense/kernel', the graph 'dense_2/kernel'.*Name the layers\."):
             SaverRestore(path)._setup_graph()
 
     def test_another_shape(self, write):

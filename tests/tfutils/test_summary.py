@@ -30,10 +30,7 @@ def summaries() -> list:
 
 def expected_averages(samples, decay) -> list:
     """Return sum_i decay^(t-i) x_i / sum_i decay^(t-i) for every t."""
-    return [
-        np.average(samples[:t], weights=decay ** np.arange(t - 1, -1, -1.0))
-        for t in range(1, len(samples) + 1)
-    ]
+    return [np.average(samples[:t], weights=decay ** np.arange(t - 1, -1, -1.0)) for t in range(1, len(samples) + 1)]
 
 
 def values_of(serialized) -> dict:
@@ -178,9 +175,7 @@ class TestAddTensorSummary:
     def test_main_tower(self, main_tower_only, expected):
         """By default, towers other than the first training tower have no summaries."""
         with TrainTowerContext("tower1", index=1, total=2):
-            add_tensor_summary(
-                tf.zeros([2]), ["mean"], name="x", main_tower_only=main_tower_only, collections=["mine"]
-            )
+            add_tensor_summary(tf.zeros([2]), ["mean"], name="x", main_tower_only=main_tower_only, collections=["mine"])
         assert expected == [tensor.op.name for tensor in tf.get_collection("mine")]
 
 

@@ -24,11 +24,7 @@ class TestScopes:
     @pytest.mark.parametrize(("vs_name", "expected"), [("", "W"), ("tower1", "tower1/W")])
     def test_names(self, vs_name, expected):
         """vs_name is the prefix of variables, and ns_name that of operations. A tower without a name adds none."""
-        tower = (
-            TrainTowerContext("tower1", vs_name=vs_name, index=1, total=2)
-            if vs_name
-            else TowerContext("", True)
-        )
+        tower = TrainTowerContext("tower1", vs_name=vs_name, index=1, total=2) if vs_name else TowerContext("", True)
         with tower:
             var, op = trainable("W"), tf.constant(1, name="c")
         assert (expected, "tower1/c" if vs_name else "c") == (var.op.name, op.op.name)
@@ -152,8 +148,6 @@ class TestCollections:
     def test_new_trainable_variables_where_they_must_be_reused(self):
         """A tower that must reuse variables but creates trainable ones raises a RuntimeError that names them."""
         with pytest.raises(RuntimeError, match=r"created trainable variables: fresh\..*contrib\.keras"):
-            with tf.variable_scope(tf.get_variable_scope(), reuse=False), TrainTowerContext(
-                "tower1", index=1, total=2
-            ):
+            with tf.variable_scope(tf.get_variable_scope(), reuse=False), TrainTowerContext("tower1", index=1, total=2):
                 trainable("fresh")
         assert get_current_tower_context() is None

@@ -122,9 +122,7 @@ class TestHandles:
     def test_collection(self, towers):
         """The collection of a tower contains its variables, not those of later towers."""
         assert ["fc/W"] == [v.op.name for v in towers[0].get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)]
-        assert ["tower1/fc/W"] == [
-            v.op.name for v in towers[1].get_collection(name=tf.GraphKeys.TRAINABLE_VARIABLES)
-        ]
+        assert ["tower1/fc/W"] == [v.op.name for v in towers[1].get_collection(name=tf.GraphKeys.TRAINABLE_VARIABLES)]
 
     def test_values(self, towers, sess):
         """All towers compute the same values from the same input."""
@@ -165,8 +163,6 @@ def test_a_handle_in_a_tower_function_is_explained(fresh_graph):
         return x + fresh_graph.get_tensor_by_name("W:0")
 
     function = TowerFunc(tower, [tf.TensorSpec([2, 2], tf.float32, "x")])
-    with pytest.raises(
-        TypeError, match=r"The tower function: the handle of a variable.*get_tensors_by_names"
-    ):
+    with pytest.raises(TypeError, match=r"The tower function: the handle of a variable.*get_tensors_by_names"):
         with TowerContext("", is_training=True):
             function(tf.zeros([2, 2]))

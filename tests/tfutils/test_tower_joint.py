@@ -177,9 +177,7 @@ class TestTowersThatDiffer:
         """Without a builder, running an incomplete mean raises an error that names the placeholder."""
         with TrainTowerContext("tower0", index=0, total=2):
             mean = mean_over_towers(value_of(0), "layer")
-        with pytest.raises(
-            tf.errors.InvalidArgumentError, match="tower0/mean_over_towers/waits_for_all_2_towers"
-        ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="tower0/mean_over_towers/waits_for_all_2_towers"):
             sess.run(mean)
         with pytest.raises(RuntimeError, match="layer: missing in tower 1 of 2"):
             require_all_towers(2)
@@ -261,9 +259,7 @@ class TestRanks:
             first = tf.gradients(mean, x)[0]
             second = tf.gradients(first, x)[0]
         got = sess.run([mean, first, second])
-        np.testing.assert_allclose(
-            [VALUES[0] ** 3 / 2, 3 * VALUES[0] ** 2 / 2, 6 * VALUES[0] / 2], got, rtol=1e-6
-        )
+        np.testing.assert_allclose([VALUES[0] ** 3 / 2, 3 * VALUES[0] ** 2 / 2, 6 * VALUES[0] / 2], got, rtol=1e-6)
 
 
 def test_one_mean_for_all(fresh_graph):

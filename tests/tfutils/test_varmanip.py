@@ -132,9 +132,7 @@ class TestGetCheckpointPath:
     def test_files_of_a_checkpoint(self, checkpoint, name):
         """The path of any of its files means the checkpoint; that of the directory or its list, the latest one."""
         directory = os.path.dirname(checkpoint)
-        assert checkpoint == get_checkpoint_path(
-            os.path.join(directory, name) if name != "/" else directory + "/"
-        )
+        assert checkpoint == get_checkpoint_path(os.path.join(directory, name) if name != "/" else directory + "/")
 
     def test_bare_names(self, checkpoint, monkeypatch, tmp_path):
         """Paths without a directory work. An empty directory is an error."""
@@ -158,9 +156,7 @@ def test_get_all_checkpoints(tmp_path):
     for name in ("model-10", "model-9", "max-error-3", "model-x", "my-model-4"):
         (tmp_path / (name + ".index")).touch()
         (tmp_path / (name + ".data-00000-of-00001")).touch()
-    assert [(str(tmp_path / "model-9"), 9), (str(tmp_path / "model-10"), 10)] == get_all_checkpoints(
-        str(tmp_path)
-    )
+    assert [(str(tmp_path / "model-9"), 9), (str(tmp_path / "model-10"), 10)] == get_all_checkpoints(str(tmp_path))
     assert [(str(tmp_path / "max-error-3"), 3)] == get_all_checkpoints(str(tmp_path), prefix="max-error")
 
 
@@ -234,9 +230,7 @@ class TestOtherFormats:
         """The directory of a SavedModel raises an error that names the checkpoint inside, which can be loaded."""
         (tmp_path / "saved_model.pb").write_bytes(b"x")
         save_checkpoint_vars({"w": np.float32(1)}, str(tmp_path / "variables" / "variables"))
-        with pytest.raises(
-            ValueError, match="is a SavedModel.*variables are the checkpoint .*variables/variables;"
-        ):
+        with pytest.raises(ValueError, match="is a SavedModel.*variables are the checkpoint .*variables/variables;"):
             load(str(tmp_path))
         assert 1.0 == load_checkpoint_vars(str(tmp_path / "variables" / "variables"))["w"]
 
@@ -272,9 +266,7 @@ class TestSessionUpdate:
         if use_resource:
             a = tf.Variable(np.zeros([0], "float32"), shape=[None], validate_shape=False, use_resource=True)
         else:
-            a = tf.get_variable(
-                "a", initializer=np.zeros([0], "float32"), validate_shape=False, use_resource=False
-            )
+            a = tf.get_variable("a", initializer=np.zeros([0], "float32"), validate_shape=False, use_resource=False)
         b = tf.get_variable("b", initializer=0.0)
         sess.run(tf.global_variables_initializer())
         tf.get_default_graph().finalize()
@@ -322,9 +314,7 @@ class TestRelaxedValue:
     def test_another_size(self, capsys):
         """Another number of elements raises a ValueError, or returns None with a warning."""
         var = tf.get_variable("w", shape=[2, 3])
-        with pytest.raises(
-            ValueError, match=r"Variable w has shape \(2, 3\), but its new value has shape \(5,\)"
-        ):
+        with pytest.raises(ValueError, match=r"Variable w has shape \(2, 3\), but its new value has shape \(5,\)"):
             self.fit(np.zeros(5, dtype="float32"), var)
         assert self.fit(np.zeros(5, dtype="float32"), var, ignore_mismatch=True) is None
         assert "It is skipped" in capsys.readouterr().out
@@ -353,8 +343,6 @@ class TestRelaxedValue:
             assert (value, dtype.as_numpy_dtype) == (fitting, fitting.dtype)
             assert (dtype != tf.bool) == ("is cast" in capsys.readouterr().out)
             return
-        with pytest.raises(
-            TypeError, match=f"Variable w has dtype {dtype.name}, but its new value has dtype"
-        ):
+        with pytest.raises(TypeError, match=f"Variable w has dtype {dtype.name}, but its new value has dtype"):
             self.fit(value, var)
         assert self.fit(value, var, ignore_mismatch=True) is None

@@ -46,10 +46,7 @@ class TestFreezeVariables:
         assert "freezed_a/w" == value.op.name
         assert [None] == tf.gradients(value, tf.global_variables())
         collections = [["a/w"], []]
-        assert (
-            collections
-            == [names(tf.trainable_variables()), names(tf.model_variables())][:: 1 - 2 * skip_collection]
-        )
+        assert collections == [names(tf.trainable_variables()), names(tf.model_variables())][:: 1 - 2 * skip_collection]
         sess.run(tf.global_variables_initializer())
         assert [1.0, 2.0] == sess.run(value).tolist()
 

@@ -57,9 +57,7 @@ def test_adamw(sess, use_resource):
     for update in adam_updates(GRADS):
         var = var * (1 - 0.1 * 0.3) - 0.1 * update
         expected.append(var)
-    np.testing.assert_allclose(
-        run(sess, AdamWOptimizer(0.1, 0.3), use_resource), expected, rtol=1e-4, atol=1e-5
-    )
+    np.testing.assert_allclose(run(sess, AdamWOptimizer(0.1, 0.3), use_resource), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("use_resource", KINDS)
@@ -139,9 +137,7 @@ def test_rates_may_be_variables_and_functions(sess):
 
 def test_inside_accumulation(sess):
     """Inside AccumGradOptimizer, a variable decays once per update."""
-    found = run(
-        sess, AccumGradOptimizer(DecoupledDecayOptimizer(SGD(0.1), 0.1, 1.0), 3), grads=np.zeros([4, 4])
-    )
+    found = run(sess, AccumGradOptimizer(DecoupledDecayOptimizer(SGD(0.1), 0.1, 1.0), 3), grads=np.zeros([4, 4]))
     np.testing.assert_allclose(found, np.outer([1, 1, 0.9, 0.9], START), rtol=1e-6)
 
 

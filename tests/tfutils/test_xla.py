@@ -50,15 +50,11 @@ def test_it_compiles():
     traced = [Traced(), Traced()]
     for is_on, callback in zip((False, True), traced):
         data, trainer = FakeData([[4, 8, 8]], 2, random=False), SimpleTrainer()
-        config = TrainConfig(
-            model=Small(), dataflow=data, callbacks=[callback], max_epoch=1, xla=is_on, monitors=[]
-        )
+        config = TrainConfig(model=Small(), dataflow=data, callbacks=[callback], max_epoch=1, xla=is_on, monitors=[])
         with tf.Graph().as_default():
             launch_train_with_config(config, trainer)
         assert trainer.monitors.get_latest("cost") > 0
-    plain, compiled = (
-        {one for one in callback.types if re.search("Conv2D|MatMul", one)} for callback in traced
-    )
+    plain, compiled = ({one for one in callback.types if re.search("Conv2D|MatMul", one)} for callback in traced)
     assert plain
     assert not compiled
     assert not {one for one in traced[0].types if "Xla" in one}

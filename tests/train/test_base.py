@@ -239,9 +239,7 @@ class TestFindTensor:
 
     def test_unknown(self, trainer):
         """An unknown name raises KeyError, which shows the nearest names."""
-        with pytest.raises(
-            KeyError, match="'train_opp' is not in the graph. The nearest names are: train_op"
-        ):
+        with pytest.raises(KeyError, match="'train_opp' is not in the graph. The nearest names are: train_op"):
             trainer.find_tensor("train_opp")
 
 
@@ -272,9 +270,7 @@ def test_the_operations_of_a_step(run, is_declared):
         begin_exact_resume(JustCurrentSession(), "require")
         trainer = InTurn(is_declared)
         assert 2 == len(find_step_ops(trainer))
-        with pytest.raises(
-            RuntimeError, match="NOT exact: 1 random operations .*: random_uniform/RandomUniform"
-        ):
+        with pytest.raises(RuntimeError, match="NOT exact: 1 random operations .*: random_uniform/RandomUniform"):
             run(trainer)
 
 

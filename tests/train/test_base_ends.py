@@ -74,9 +74,7 @@ class TestEnds:
 
     def test_the_end_of_the_data(self, trainer, run, log_lines):
         """The log says in one line, without TensorFlow's list of operations, that the data ended, and how to repeat it."""
-        end = tf.errors.OutOfRangeError(
-            None, None, "Graph execution error:\n\nDetected at node\nEnd of sequence"
-        )
+        end = tf.errors.OutOfRangeError(None, None, "Graph execution error:\n\nDetected at node\nEnd of sequence")
         run(trainer, RecordingCallback("a", "before_run", end))
         assert [
             "Training was stopped by OutOfRangeError: the data ended at global_step=0. To train longer, repeat it: "

@@ -33,9 +33,7 @@ class TestAlone:
             def _after_train(self):
                 seen.append(self.trainer.sess.run(self.trainer.find_tensor("w")))
 
-        trainer.setup_graph(
-            model.get_input_signature(), FeedInput(threes()), model.build_graph, model.get_optimizer
-        )
+        trainer.setup_graph(model.get_input_signature(), FeedInput(threes()), model.build_graph, model.get_optimizer)
         trainer.train_with_defaults(
             callbacks=[Watch()], monitors=[], extra_callbacks=[], steps_per_epoch=2, max_epoch=1
         )
@@ -73,9 +71,7 @@ class TestFaults(RanksThatFail):
             taken.bind(("127.0.0.1", 0))
             taken.listen(1)
             ports = [free_ports(1)[0], taken.getsockname()[1]]
-            ranks = [
-                start(SCRIPT, "collective", tmp_path, "", "20", TF_CONFIG=config(ports, i)) for i in range(2)
-            ]
+            ranks = [start(SCRIPT, "collective", tmp_path, "", "20", TF_CONFIG=config(ports, i)) for i in range(2)]
             first, second = [wait(rank) for rank in ranks]
         assert f"rank 1 cannot listen on 127.0.0.1:{ports[1]}" in second.err
         assert "Rank 1 failed after step 0, initializing the session" in first.err
@@ -87,12 +83,8 @@ class TestFaults(RanksThatFail):
     def test_a_port_that_a_firewall_blocks(self, tmp_path):
         """Before the first step, a rank whose neighbor's server cannot be reached is an error on all ranks, which names both."""
         ports = free_ports(2)
-        cluster = {
-            "worker": [f"127.0.0.1:{ports[0]}", f"192.0.2.1:{ports[1]}"]
-        }  # no machine has the second address
-        places = [
-            json.dumps({"cluster": cluster, "task": {"type": "worker", "index": rank}}) for rank in range(2)
-        ]
+        cluster = {"worker": [f"127.0.0.1:{ports[0]}", f"192.0.2.1:{ports[1]}"]}  # no machine has the second address
+        places = [json.dumps({"cluster": cluster, "task": {"type": "worker", "index": rank}}) for rank in range(2)]
         ranks = [start(SCRIPT, "collective", tmp_path, "", "6", TF_CONFIG=place) for place in places]
         ended = [wait(rank) for rank in ranks]
         assert [128, 128] == [each.code for each in ended], ended[0].err + ended[1].err
@@ -112,8 +104,7 @@ class TestWithoutTfConfig:
         port = str(free_ports(1)[0])
         names = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         ranks = [
-            start(SCRIPT, "collective", tmp_path, RANK=f"{rank}", LOCAL_RANK=f"{rank}", **names)
-            for rank in range(2)
+            start(SCRIPT, "collective", tmp_path, RANK=f"{rank}", LOCAL_RANK=f"{rank}", **names) for rank in range(2)
         ]
         ended = [wait(rank) for rank in ranks]
         assert [0, 0] == [each.code for each in ended], ended[0].err + ended[1].err

@@ -126,9 +126,7 @@ class TestUnderAttack:
         attacker = threading.Thread(target=attack_repeatedly)
         attacker.start()
         try:
-            ranks = [
-                start(SCRIPT, "collective", tmp_path / "attacked", "", "60", **place) for place in places
-            ]
+            ranks = [start(SCRIPT, "collective", tmp_path / "attacked", "", "60", **place) for place in places]
             ended = [wait(rank) for rank in ranks]
         finally:
             is_over.set()

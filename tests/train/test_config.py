@@ -88,9 +88,7 @@ class TestAutoResume:
         config = self.config(kind, max_epoch=1)
         config.callbacks = []
         self.train(config)
-        told = [
-            line for line in log_lines if "nothing saves a checkpoint, so a later start cannot resume" in line
-        ]
+        told = [line for line in log_lines if "nothing saves a checkpoint, so a later start cannot resume" in line]
         assert (kind is AutoResumeTrainConfig) == bool(told)
 
     @pytest.mark.parametrize("count", ["0", "2"])

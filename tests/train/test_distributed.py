@@ -18,9 +18,7 @@ KINDS = [BytePSTrainer, DistributedTrainerParameterServer, DistributedTrainerRep
 def test_says_what_to_use(kind):
     """Constructing a removed trainer raises an error that names the replacements, with any arguments."""
     for arguments in ((), ([0, 1], None)):
-        with pytest.raises(
-            NotImplementedError, match=rf"{kind.__name__}: .*HorovodTrainer, or CollectiveTrainer"
-        ):
+        with pytest.raises(NotImplementedError, match=rf"{kind.__name__}: .*HorovodTrainer, or CollectiveTrainer"):
             kind(*arguments)
 
 

@@ -174,9 +174,7 @@ class TestVariables:
             results.append(
                 (
                     seen,
-                    tf.train.load_variable(
-                        tf.train.latest_checkpoint(logger.get_logger_dir()), "rate"
-                    ).tolist(),
+                    tf.train.load_variable(tf.train.latest_checkpoint(logger.get_logger_dir()), "rate").tolist(),
                 )
             )
         assert 12 == len(results[0][0])
@@ -189,9 +187,7 @@ class TestVariables:
         assert {"other": 3.0} == end.variables
 
     @pytest.mark.slow
-    @pytest.mark.parametrize(
-        "case", [((5, 1024, 1024), tf.float32), ((2,), tf.bfloat16)], ids=["large", "bfloat16"]
-    )
+    @pytest.mark.parametrize("case", [((5, 1024, 1024), tf.float32), ((2,), tf.bfloat16)], ids=["large", "bfloat16"])
     def test_that_do_not_fit(self, log_dir, log_lines, case):
         """If the changed variables do not fit into the file, the epoch is called again, as the log says."""
         calls = []

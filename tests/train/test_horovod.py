@@ -116,9 +116,7 @@ class TestConstructing:
     def test_another_compression(self, use):
         """Another compression is a ValueError."""
         use()
-        with pytest.raises(
-            ValueError, match="expected None, 'fp16' or a member of hvd.Compression, got 'fp8'"
-        ):
+        with pytest.raises(ValueError, match="expected None, 'fp16' or a member of hvd.Compression, got 'fp8'"):
             HorovodTrainer(compression="fp8")
 
     def test_pyarrow(self, use, log_lines):
@@ -146,9 +144,7 @@ class TestTraining:
         assert final == run(HorovodTrainer(average=average))
         op = "Average" if average else "Sum"
         assert [("allreduce", False, {"op": op})] == [call for call in hvd.calls if call[0] == "allreduce"]
-        assert (
-            any(op.name.startswith("AllReduce/") for op in tf.get_default_graph().get_operations()) or average
-        )
+        assert any(op.name.startswith("AllReduce/") for op in tf.get_default_graph().get_operations()) or average
 
     def test_data_comes_through_a_queue(self, use):
         """The default input of a DataFlow is a QueueInput without staging."""
@@ -353,9 +349,7 @@ class TestLaunchersOfOthers:
         use(2, 1)
         cluster = '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'
         os.environ.update({"TF_CONFIG": cluster, "HOROVOD_RANK": "1", "HOROVOD_SIZE": "2"})
-        with pytest.raises(
-            ValueError, match=r"TF_CONFIG and HOROVOD_RANK disagree \(rank 0 of 2, and 1 of 2\)"
-        ):
+        with pytest.raises(ValueError, match=r"TF_CONFIG and HOROVOD_RANK disagree \(rank 0 of 2, and 1 of 2\)"):
             HorovodTrainer()
 
 

@@ -73,9 +73,7 @@ class TestLaunch:
         model = Model()
         with tf.Graph().as_default():
             model.get_optimizer()
-        with pytest.raises(
-            ValueError, match=r"(?s)same graph.*SimpleTrainer.setup_graph: .*create a new model object"
-        ):
+        with pytest.raises(ValueError, match=r"(?s)same graph.*SimpleTrainer.setup_graph: .*create a new model object"):
             launch_train_with_config(TrainConfig(model=model, dataflow=threes()), SimpleTrainer())
 
     def test_unused_regularizers(self, log_lines):
@@ -135,9 +133,7 @@ class TestLaunch:
     def test_everything_in_the_config_is_used(self, log_dir):
         """Every field of the config reaches the trainer."""
         trainer = SimpleTrainer()
-        config = TrainConfig(
-            model=Mean(), dataflow=threes(), steps_per_epoch=3, starting_epoch=4, max_epoch=5
-        )
+        config = TrainConfig(model=Mean(), dataflow=threes(), steps_per_epoch=3, starting_epoch=4, max_epoch=5)
         launch_train_with_config(config, trainer)
         assert (6, 3, 4, 5) == (
             trainer.global_step,

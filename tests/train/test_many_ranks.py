@@ -122,7 +122,9 @@ def test_comparisons(connect, size):
     length = sum(len(f'["{name}", "{text}"], ') for name, text in graph.items())
     _, num_sent = ranks.call(lambda c: watch_of(c).compare(graph))
     assert num_sent < 300 * size
-    told = f"Rank {size // 2} does not match rank 0: its operation 7 is Add a b, and MatMul a b on rank 0. All ranks must"
+    told = (
+        f"Rank {size // 2} does not match rank 0: its operation 7 is Add a b, and MatMul a b on rank 0. All ranks must"
+    )
 
     def compare(channel):
         different = {**graph, "operation 7": "Add a b"}

@@ -138,7 +138,9 @@ class TestEachKind:
 
         run(set_up(kind(2), Model()))
         line = next(line for line in log_lines if "each update takes" in line)
-        expected = "2 towers x the data's own batch, and each update takes 3 steps; 4 datapoints per epoch; the data has 10."
+        expected = (
+            "2 towers x the data's own batch, and each update takes 3 steps; 4 datapoints per epoch; the data has 10."
+        )
         assert expected == line
 
     @pytest.mark.parametrize(("gpus", "names"), [(1, "tower0/raw"), (2, "tower0/raw, tower1/raw")])
@@ -214,9 +216,7 @@ class TestBatchAtTheStart:
                 return [tf.TensorSpec(shape, tf.float32, f"x{i}") for i, shape in enumerate(shapes)]
 
             def build_graph(self, *inputs):
-                return super().build_graph(
-                    tf.add_n([tf.reduce_mean(x) for x in inputs] or [tf.constant(3.0)])
-                )
+                return super().build_graph(tf.add_n([tf.reduce_mean(x) for x in inputs] or [tf.constant(3.0)]))
 
         def tensors():
             values = [tf.ones([7 if side is None else side for side in shape or []]) for shape in shapes]
@@ -265,9 +265,7 @@ class TestDefaultPrefetch:
         """launch_train_with_config trains several towers, with the default callbacks."""
         config = TrainConfig(model=Mean(), dataflow=threes(), steps_per_epoch=2, max_epoch=2, monitors=[])
         launch_train_with_config(config, SyncMultiGPUTrainer(2))
-        assert "tower1/StagingInput/StagingArea_get" in {
-            op.name for op in tf.get_default_graph().get_operations()
-        }
+        assert "tower1/StagingInput/StagingArea_get" in {op.name for op in tf.get_default_graph().get_operations()}
 
 
 class TestParameterServer:
@@ -331,9 +329,7 @@ class TestSubclass:
                     cost = get_cost_fn(*input.get_input_tensors())
                     return get_opt_fn().compute_gradients(cost, tf.trainable_variables())
 
-                self.train_op = self._builder.build(
-                    self._builder.call_for_each_tower(build_tower), get_opt_fn
-                )
+                self.train_op = self._builder.build(self._builder.call_for_each_tower(build_tower), get_opt_fn)
                 return []
 
         last = FinalW()
@@ -482,9 +478,7 @@ class TestCollective:
     def test_too_few_devices(self, run):
         """A session with too few devices raises RuntimeError instead of hanging."""
         config = tf.ConfigProto(device_count={"CPU": 1}, allow_soft_placement=True)
-        with pytest.raises(
-            RuntimeError, match=r"expected 2 devices of type CPU in the session, got 1: .*device_count"
-        ):
+        with pytest.raises(RuntimeError, match=r"expected 2 devices of type CPU in the session, got 1: .*device_count"):
             run(
                 set_up(SyncMultiGPUTrainerReplicated(2, mode="collective")),
                 session_creator=NewSessionCreator(config=config),
@@ -526,7 +520,5 @@ def test_missing_gpus(monkeypatch, log_lines, existing, gpus, said):
     monkeypatch.setattr(multi_gpu, "get_num_gpu", lambda: existing)
     SyncMultiGPUTrainerParameterServer(gpus)
     assert said == [
-        line.partition(": ")[2].partition(" Towers of")[0]
-        for line in log_lines
-        if "this process sees" in line
+        line.partition(": ")[2].partition(" Towers of")[0] for line in log_lines if "this process sees" in line
     ]

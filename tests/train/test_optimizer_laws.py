@@ -95,9 +95,7 @@ class Hides(ProxyOptimizer):
     """A user's wrapper that replaces what is not finite, in a method that the library does not know."""
 
     def apply_gradients(self, grads_and_vars, global_step=None, name=None):
-        pairs = [
-            (tf.where(tf.is_finite(grad), grad, tf.zeros_like(grad)), var) for grad, var in grads_and_vars
-        ]
+        pairs = [(tf.where(tf.is_finite(grad), grad, tf.zeros_like(grad)), var) for grad, var in grads_and_vars]
         return super().apply_gradients(pairs, global_step, name)
 
 
@@ -117,9 +115,7 @@ WRAPPERS = {
     "clip inside": lambda: DynamicLossScaleOptimizer(
         clip_by_value(tf.train.GradientDescentOptimizer(RATE), 100), initial_scale=64
     ),
-    "checked": lambda: apply_grad_processors(
-        scaled(), [GlobalNormClip(100), CheckGradient(), SummaryGradient()]
-    ),
+    "checked": lambda: apply_grad_processors(scaled(), [GlobalNormClip(100), CheckGradient(), SummaryGradient()]),
 }
 
 

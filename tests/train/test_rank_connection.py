@@ -116,9 +116,7 @@ class TestStatus:
     def test_in_a_callback(self, watch, chief_only, works_alone, kind):
         """In a callback the status has its name and moment; the others excuse the chief in a callback that only it has."""
         asks, trainer, model = Asks(watch, chief_only, works_alone), SimpleTrainer(), Mean()
-        trainer.setup_graph(
-            model.get_input_signature(), FeedInput(threes()), model.build_graph, model.get_optimizer
-        )
+        trainer.setup_graph(model.get_input_signature(), FeedInput(threes()), model.build_graph, model.get_optimizer)
         with watch.reporting(trainer, "training"):
             trainer.train_with_defaults(
                 callbacks=[asks], monitors=[], extra_callbacks=[], steps_per_epoch=2, max_epoch=1
@@ -189,9 +187,7 @@ class TestReporting:
             else:
                 watch.channel.all_gather("something", 0)
 
-        assert ["Rank 1 failed after step 0, training: KeyError: 'planted\\nmore'", None] == on_two_ranks(
-            work
-        )
+        assert ["Rank 1 failed after step 0, training: KeyError: 'planted\\nmore'", None] == on_two_ranks(work)
 
     def test_an_error_in_the_script(self, monkeypatch):
         """An error in the script outside the trainer is reported to the other ranks, and shown as usual."""

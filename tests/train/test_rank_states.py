@@ -112,9 +112,7 @@ def test_the_batch_of_a_pipeline():
     assert 10 == find_batch_size(BatchData(BatchData(ds, 5), 2))
 
 
-@pytest.mark.parametrize(
-    ("size", "batch", "is_equal"), [(3, 4, True), (2, 6, True), (3, 6, False), (2, 4, False)]
-)
+@pytest.mark.parametrize(("size", "batch", "is_equal"), [(3, 4, True), (2, 6, True), (3, 6, False), (2, 4, False)])
 def test_the_total_batch(log_lines, size, batch, is_equal):
     """A total batch that differs from that of the checkpoint is a warning with both numbers, and an error with "require"."""
     trainer = SimpleNamespace(size=size, steps_per_epoch=100, steps_per_update=1)
@@ -154,6 +152,4 @@ def test_accumulated_steps_belong_to_the_total_batch(log_lines, saved_steps, ste
         exact._setup.__exit__(None, None, None)
     lines = [line for line in log_lines if "The total batch was" in line]
     assert (told is None) == (not lines)
-    assert told is None or (
-        told in lines[0] and "AccumGradOptimizer with the same number of steps" in lines[0]
-    )
+    assert told is None or (told in lines[0] and "AccumGradOptimizer with the same number of steps" in lines[0])

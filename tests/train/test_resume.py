@@ -71,9 +71,7 @@ def every_epoch():
     return ModelSaver(max_to_keep=2)
 
 
-def train(
-    saver=every_epoch, kill=lambda note: False, steps=4, epochs=3, more=(), make=CountingTrainer, **kwargs
-):
+def train(saver=every_epoch, kill=lambda note: False, steps=4, epochs=3, more=(), make=CountingTrainer, **kwargs):
     """Train like a script with a custom trainer. Return the trainer."""
     callbacks = [Tally("first", kill), saver(), Tally("last", kill), *more]
     with tf.Graph().as_default():
@@ -114,9 +112,7 @@ class Changed(ModelDesc):
 )
 def test_a_changed_model(log_dir, log_lines, name, units, error, message):
     """If the model has changed since the checkpoint, the message mentions it, and explains how to begin again with other weights or none."""
-    message += (
-        r"The model has changed.*set_logger_dir.*always_resume=False.*SmartInit\(path, ignore_mismatch=True\)"
-    )
+    message += r"The model has changed.*set_logger_dir.*always_resume=False.*SmartInit\(path, ignore_mismatch=True\)"
 
     def train_model(model, max_epoch, exact=False):
         with tf.Graph().as_default():
@@ -181,10 +177,7 @@ class TestEveryPoint:
     @pytest.mark.matrix
     @pytest.mark.parametrize(
         "saver",
-        [
-            pytest.param(name, marks=pytest.mark.slow if name[:5] == "steps" else pytest.mark.full)
-            for name in SAVERS
-        ],
+        [pytest.param(name, marks=pytest.mark.slow if name[:5] == "steps" else pytest.mark.full) for name in SAVERS],
     )
     def test_a_kill_at_every_point(self, tmp_path, saver):
         """A training that is killed and resumed at each trigger of each callback gives the results of an undisturbed one."""
@@ -242,8 +235,7 @@ class TestStartedAgain:
         before = rows()
         trainer = train()
         assert (
-            "The training has ended: its checkpoint has all 3 epochs. To train longer, increase max_epoch."
-            in log_lines
+            "The training has ended: its checkpoint has all 3 epochs. To train longer, increase max_epoch." in log_lines
         )
         assert (12, 3) == (trainer.global_step, trainer.epoch_num)
         assert before == rows()
@@ -300,9 +292,7 @@ class TestChanges:
         train(steps=4, epochs=3)
         trainer = train(steps=5, epochs=3)
         assert (3, 15) == (trainer.starting_epoch, trainer.global_step)
-        assert any(
-            "steps_per_epoch was 4 and is 5" in line and "step 2 of epoch 3" in line for line in log_lines
-        )
+        assert any("steps_per_epoch was 4 and is 5" in line and "step 2 of epoch 3" in line for line in log_lines)
 
     @pytest.mark.slow
     def test_an_added_callback(self, log_dir, log_lines):
@@ -324,10 +314,7 @@ class TestChanges:
         """The state of a callback that is no longer used is ignored, and the log names it."""
         train(more=[Tally("other")], epochs=1)
         train()
-        assert (
-            "The checkpoint has states of callbacks that this training does not have: Tally-other."
-            in log_lines
-        )
+        assert "The checkpoint has states of callbacks that this training does not have: Tally-other." in log_lines
 
 
 class TestRows:
@@ -401,9 +388,7 @@ class TestEarlierVersions:
             ValueError, match=r"model-12 has no .state file.*stats.json cannot be read as .*starting_epoch="
         ):
             AutoResumeTrainConfig(steps_per_epoch=4)
-        config = AutoResumeTrainConfig(
-            steps_per_epoch=4, always_resume=False, starting_epoch=4, session_init={}
-        )
+        config = AutoResumeTrainConfig(steps_per_epoch=4, always_resume=False, starting_epoch=4, session_init={})
         assert 4 == config.starting_epoch
 
 
@@ -468,9 +453,7 @@ class TestRandomStreams:
             tf.set_random_seed(5)
             config = AutoResumeTrainConfig(
                 model=Model(),
-                data=FeedInput(
-                    RepeatedData(DataFromList([[np.float32(i)] for i in range(8)], shuffle=True), -1)
-                ),
+                data=FeedInput(RepeatedData(DataFromList([[np.float32(i)] for i in range(8)], shuffle=True), -1)),
                 callbacks=[ModelSaver(), Note()],
                 steps_per_epoch=8,
                 max_epoch=max_epoch,

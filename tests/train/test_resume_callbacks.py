@@ -360,9 +360,7 @@ GROUPS = {
             set_variable("runs", add_one),
             set_variable(
                 "triggers",
-                lambda name: cb.PeriodicTrigger(
-                    add_one(name, run_before=False), every_k_epochs=1, before_train=True
-                ),
+                lambda name: cb.PeriodicTrigger(add_one(name, run_before=False), every_k_epochs=1, before_train=True),
             ),
         ],
         {"exact": True},
@@ -425,9 +423,7 @@ class TestOneEffect:
         train([make], {}, ("last", "epoch", 2), steps=2, epochs=4)
         clock[0] += 1e6
         train([make], {}, steps=2, epochs=4)
-        assert {"model-4", "model-8"} == {
-            name[:-6] for name in os.listdir(directory) if name.endswith(".index")
-        }
+        assert {"model-4", "model-8"} == {name[:-6] for name in os.listdir(directory) if name.endswith(".index")}
 
     @pytest.mark.slow
     def test_the_event_file(self, log_dir):
@@ -472,12 +468,8 @@ class TestOneEffect:
     @pytest.mark.slow
     def test_names_of_states(self, log_dir):
         """A setter that is added before another one does not take its state."""
-        make = set_attribute(
-            lambda param: cb.StatMonitorParamSetter(param, "at_end", lambda rate: rate / 2, 0, 2)
-        )
-        other = set_attribute(
-            lambda param: cb.StatMonitorParamSetter(param, "stat", lambda rate: rate / 2, 0, 9)
-        )
+        make = set_attribute(lambda param: cb.StatMonitorParamSetter(param, "at_end", lambda rate: rate / 2, 0, 2))
+        other = set_attribute(lambda param: cb.StatMonitorParamSetter(param, "stat", lambda rate: rate / 2, 0, 9))
         train([make], {}, epochs=2)
         found = {}
         train([other, make], found)

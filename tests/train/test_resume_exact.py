@@ -91,9 +91,7 @@ class BigCounted(Counted):
     """Has a local variable that is too large for the state of a checkpoint."""
 
     def build_graph(self, x):
-        tf.Variable(
-            tf.zeros([1 << 23]), trainable=False, collections=[tf.GraphKeys.LOCAL_VARIABLES], name="big"
-        )
+        tf.Variable(tf.zeros([1 << 23]), trainable=False, collections=[tf.GraphKeys.LOCAL_VARIABLES], name="big")
         return super().build_graph(x)
 
 
@@ -213,9 +211,7 @@ class TestStartedAgain:
         """With another steps_per_epoch, the data continues at the place that the log names."""
         train(At(7, stop))
         assert wanted == train(At(0, stop), steps=4, epochs=5)
-        assert any(
-            "steps_per_epoch was 5 and is 4" in line and "step 3 of epoch 2" in line for line in log_lines
-        )
+        assert any("steps_per_epoch was 5 and is 4" in line and "step 3 of epoch 2" in line for line in log_lines)
 
     @pytest.mark.slow
     def test_with_another_callback(self, wanted, log_lines):
@@ -271,9 +267,7 @@ def test_a_checkpoint_that_was_being_replaced(wanted, log_lines):
     """A checkpoint whose replacement was interrupted by a kill is moved into place before training resumes, and is used."""
     train(At(7, stop))
     directory = logger.get_logger_dir()
-    files = sorted(
-        (name for name in os.listdir(directory) if name.startswith("model-7.")), key=lambda n: n[8]
-    )
+    files = sorted((name for name in os.listdir(directory) if name.startswith("model-7.")), key=lambda n: n[8])
     aside = os.path.join(directory, ".saving")
     os.makedirs(aside)
     for name in files:

@@ -93,9 +93,7 @@ def train(callbacks, steps=3, epochs=3, make=CountingTrainer, monitors=()):
 def rows(log_dir):
     """Return (epoch, step, value of `step`, value of `end`) of each row, after checking that both files agree."""
     with open(os.path.join(log_dir, "stats.json")) as file:
-        found = [
-            (row["epoch_num"], row["global_step"], row.get("step"), row.get("end")) for row in json.load(file)
-        ]
+        found = [(row["epoch_num"], row["global_step"], row.get("step"), row.get("end")) for row in json.load(file)]
     with open(os.path.join(log_dir, "stats.csv"), newline="") as file:
         names = ("epoch_num", "global_step", "step", "end")
         in_csv = [tuple(row.get(name) or None for name in names) for row in csv.DictReader(file)]
@@ -167,9 +165,7 @@ class TestInsideAnEpoch:
         saver = lambda: PeriodicTrigger(ModelSaver(), every_k_steps=6)  # noqa: E731
         train([Measure(True), saver(), KillAt(step=6)])
         train([Measure(True), EstimatedTimeLeft(), saver()])
-        assert [(2, 5, 5, None), (2, 6, 6, 6), (3, 7, 7, None)] == [
-            row for row in rows(log_dir) if row[1] in (5, 6, 7)
-        ]
+        assert [(2, 5, 5, None), (2, 6, 6, 6), (3, 7, 7, None)] == [row for row in rows(log_dir) if row[1] in (5, 6, 7)]
 
 
 class TestEventFiles:

@@ -67,10 +67,7 @@ def test_the_step_comes_from_the_state(log_dir, log_lines):
     assert os.path.exists(os.path.join(log_dir, "model-9.index"))
     with open(os.path.join(log_dir, "stats.json")) as file:
         assert [(1, 3), (2, 6), (3, 9)] == [(row["epoch_num"], row["global_step"]) for row in json.load(file)]
-    assert any(
-        "does not have these variables of the optimizer" in line and "w/Momentum" in line
-        for line in log_lines
-    )
+    assert any("does not have these variables of the optimizer" in line and "w/Momentum" in line for line in log_lines)
     assert any("model-6 has no global_step. Its state says 6." in line for line in log_lines)
 
 
@@ -78,9 +75,7 @@ def test_the_step_comes_from_the_state(log_dir, log_lines):
 def test_exact_names_what_is_lost(log_dir):
     """With exact="require", the variables that the checkpoint does not have are an error."""
     train(1, "trainable_variables", exact=True)
-    with pytest.raises(
-        RuntimeError, match="2 variables that the checkpoint does not have: learning_rate, w/Momentum"
-    ):
+    with pytest.raises(RuntimeError, match="2 variables that the checkpoint does not have: learning_rate, w/Momentum"):
         train(2, tf.GraphKeys.GLOBAL_VARIABLES, exact="require")
 
 

@@ -17,9 +17,7 @@ def validated(directory, size, *arguments):
     return ended, [json.loads((directory / f"rank-{rank}.json").read_text()) for rank in range(size)]
 
 
-@pytest.mark.parametrize(
-    ("size", "count"), [(2, 7), pytest.param(2, 1, marks=pytest.mark.proof), (3, 8)], ids=str
-)
+@pytest.mark.parametrize(("size", "count"), [(2, 7), pytest.param(2, 1, marks=pytest.mark.proof), (3, 8)], ids=str)
 def test_numbers_are_those_of_the_chief_alone(tmp_path, size, count):
     """The results equal those of the chief alone, to the bit, for any number of datapoints, and all ranks have them."""
     ended, ranks = validated(tmp_path, size, count)

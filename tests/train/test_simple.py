@@ -39,9 +39,7 @@ class TestSimpleTrainer:
         """Variables and tensors have no prefix."""
         trainer = SimpleTrainer()
         train(trainer, dataflow=threes())
-        assert ["cost:0", "w/Read/ReadVariableOp:0"] == [
-            trainer.towers[0][name].name for name in ("cost", "w")
-        ]
+        assert ["cost:0", "w/Read/ReadVariableOp:0"] == [trainer.towers[0][name].name for name in ("cost", "w")]
         assert "train_op" == trainer.train_op.name
         assert ["w", "global_step"] == [v.op.name for v in tf.global_variables()]
 
@@ -85,9 +83,7 @@ class TestCost:
         assert ["total_cost"] == list(self.history(make_cost))
 
     @pytest.mark.slow
-    @pytest.mark.parametrize(
-        "summarize", [summary.add_moving_summary, lambda x: tf.summary.scalar("total-summary", x)]
-    )
+    @pytest.mark.parametrize("summarize", [summary.add_moving_summary, lambda x: tf.summary.scalar("total-summary", x)])
     def test_a_model_that_reports_it_decides(self, summarize):
         """A cost of which the model makes a summary is not reported again."""
 

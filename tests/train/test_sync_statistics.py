@@ -42,9 +42,7 @@ def assert_equal_to_joint(values, joint, total, tolerance=1e-5):
     begin = 0.9**STEPS
     expected[name] = (joint[name] - begin) * (count - 1) / count + begin
     for name, value in expected.items():
-        np.testing.assert_allclose(
-            values[name], value, atol=tolerance * (np.abs(value).max() + 1e-3), err_msg=name
-        )
+        np.testing.assert_allclose(values[name], value, atol=tolerance * (np.abs(value).max() + 1e-3), err_msg=name)
 
 
 def in_a_new_graph(*args):

@@ -44,9 +44,7 @@ class Predicts(Callback):
         self.devices, self.outputs = devices, outputs
 
     def _setup_graph(self):
-        self.predictors = [
-            self.trainer.get_predictor(["x"], list(self.outputs), device) for device in self.devices
-        ]
+        self.predictors = [self.trainer.get_predictor(["x"], list(self.outputs), device) for device in self.devices]
 
     def _before_train(self):
         self.results = [predictor(np.array([1.0, 3.0])) for predictor in self.predictors]
@@ -94,9 +92,7 @@ class TestPredictor:
 
     def test_unknown_name(self, run):
         """An unknown name raises KeyError, which shows the nearest names."""
-        with pytest.raises(
-            KeyError, match=r"tower-pred-0/yy:0' is not in the graph. The nearest names are: .*y"
-        ):
+        with pytest.raises(KeyError, match=r"tower-pred-0/yy:0' is not in the graph. The nearest names are: .*y"):
             run(ScaledTrainer(), Predicts(outputs=("yy",)))
 
     def test_two_trainers_in_a_process(self, run):

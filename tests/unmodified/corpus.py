@@ -70,9 +70,7 @@ def train(name: str, folder: str | Path) -> Result:
     output = run_script(name, cwd=folder)
     statistics = json.loads(next(Path(folder).rglob("stats.json")).read_text())[0]
     cost = next(statistics[key] for key in COSTS if key in statistics)
-    variables = {
-        variable: list(shape) for variable, shape in tf.train.list_variables(str(find_checkpoint(folder)))
-    }
+    variables = {variable: list(shape) for variable, shape in tf.train.list_variables(str(find_checkpoint(folder)))}
     return Result(last_number(output), cost, variables)
 
 

@@ -47,10 +47,7 @@ def test_scripts(tmp_path):
     (tmp_path / "check.py").write_text(_CHECK)
     folders = [corpus.FOLDER / name for name in ("families", "old_libraries", "scripts")]
     scripts = [
-        str(file)
-        for folder in folders
-        for file in sorted(folder.glob("*.py"))
-        if file.stem not in WITH_STAND_INS
+        str(file) for folder in folders for file in sorted(folder.glob("*.py")) if file.stem not in WITH_STAND_INS
     ]
     assert len(scripts) > 15
     missing = corpus.run_script("check", *scripts, cwd=tmp_path, folder=tmp_path).splitlines()

@@ -43,9 +43,7 @@ ARGUMENTS = {"keras_2018": ["--pretend-gpu=2"], "trackers_2018": ["--pretend-gpu
 
 # script: what its log says once
 SAID = {
-    "flags_2016": [
-        "tf.nn.sparse_softmax_cross_entropy_with_logits takes its arguments in the order of TensorFlow 0.x"
-    ],
+    "flags_2016": ["tf.nn.sparse_softmax_cross_entropy_with_logits takes its arguments in the order of TensorFlow 0.x"],
     "layers_2016": [
         "MultiProcessRunner: reset_state() was not called",
         "TestDataSpeed: DataFromList has no datapoint after the warm-up of 8",

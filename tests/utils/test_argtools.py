@@ -321,17 +321,13 @@ class TestShapes:
 
     def test_shape2d_length(self):
         """A list of another length raises a ValueError."""
-        with pytest.raises(
-            ValueError, match=r"wrong length \(expected an integer or a list of two, got \[1, 2, 3\]\)"
-        ):
+        with pytest.raises(ValueError, match=r"wrong length \(expected an integer or a list of two, got \[1, 2, 3\]\)"):
             shape2d([1, 2, 3])
 
     @pytest.mark.parametrize("a", ["33", 3.0, None])
     def test_shape2d_type(self, a):
         """Another type raises a RuntimeError."""
-        with pytest.raises(
-            RuntimeError, match=rf"wrong type \(expected an integer or a list of two, got {a!r}\)"
-        ):
+        with pytest.raises(RuntimeError, match=rf"wrong type \(expected an integer or a list of two, got {a!r}\)"):
             shape2d(a)
 
     @pytest.mark.parametrize(

@@ -66,9 +66,7 @@ class TestNumbers:
     def test_an_object_that_is_not_a_number_raises(self, value):
         """An object that cannot be compared with a number raises a TypeError."""
         name = type(value).__name__
-        with pytest.raises(
-            TypeError, match=rf"^f: x has the wrong type \(expected a number, got {name}\)\.$"
-        ):
+        with pytest.raises(TypeError, match=rf"^f: x has the wrong type \(expected a number, got {name}\)\.$"):
             check_at_least("f: x", value, 1)
 
 
@@ -95,9 +93,7 @@ class TestType:
         assert check_type("f: x", value, list) is value
         assert check_type("f: x", value, (tuple, list)) is value
 
-    @pytest.mark.parametrize(
-        ("types", "words"), [(list, "list"), ((list, tuple), "list or tuple"), ((list,), "list")]
-    )
+    @pytest.mark.parametrize(("types", "words"), [(list, "list"), ((list, tuple), "list or tuple"), ((list,), "list")])
     def test_another_type_raises(self, types, words):
         """Another type raises a TypeError that names the types."""
         with pytest.raises(
@@ -113,17 +109,13 @@ class TestType:
 
     def test_a_class(self):
         """A class in the place of its object is named, with the call that creates the object."""
-        with pytest.raises(
-            TypeError, match=r"\(expected int, got the class TestType; write TestType\(\)\)\.$"
-        ):
+        with pytest.raises(TypeError, match=r"\(expected int, got the class TestType; write TestType\(\)\)\.$"):
             check_type("f: x", TestType, int)
 
     def test_callable(self):
         """A callable is returned, and another object raises a TypeError."""
         assert check_callable("f: func", len) is len
-        with pytest.raises(
-            TypeError, match=r"^f: func has the wrong type \(expected a function, got NoneType\)\.$"
-        ):
+        with pytest.raises(TypeError, match=r"^f: func has the wrong type \(expected a function, got NoneType\)\.$"):
             check_callable("f: func", None)
 
 

@@ -68,9 +68,7 @@ class TestStoppableThread:
         class Waiter(StoppableThread):
             def run(self):
                 self.result = (
-                    self.queue_put_stoppable(objects, 1)
-                    if method == "put"
-                    else self.queue_get_stoppable(objects)
+                    self.queue_put_stoppable(objects, 1) if method == "put" else self.queue_get_stoppable(objects)
                 )
 
         thread = Waiter()
@@ -206,8 +204,7 @@ class TestShareSessionThread:
 
         assert [None] == seen
         assert (
-            "WRN ShareSessionThread ants: there was no default session when it was started."
-            in capsys.readouterr().out
+            "WRN ShareSessionThread ants: there was no default session when it was started." in capsys.readouterr().out
         )
 
     def test_name_and_daemon_of_the_thread(self):
@@ -329,9 +326,7 @@ class TestEnsureProcTerminate:
         process = mock.Mock(pid=1, is_alive=mock.Mock(return_value=True))
         concurrency._terminate(lambda: process, os.getpid())
 
-        assert ["is_alive", "terminate", "join", "is_alive", "kill", "join"] == [
-            c[0] for c in process.method_calls
-        ]
+        assert ["is_alive", "terminate", "join", "is_alive", "kill", "join"] == [c[0] for c in process.method_calls]
 
     @pytest.mark.parametrize(
         ("process", "forks_since"),
@@ -419,9 +414,7 @@ class TestSubprocCall:
     def test_failure(self, capsys):
         """A nonzero return code is returned, and logged with the output."""
         assert (b"oops\n", 3) == subproc_call("echo oops; exit 3")
-        assert (
-            "WRN Command 'echo oops; exit 3' failed, return code=3. Output: oops" in capsys.readouterr().out
-        )
+        assert "WRN Command 'echo oops; exit 3' failed, return code=3. Output: oops" in capsys.readouterr().out
 
     @pytest.mark.slow
     def test_timeout(self, capsys):

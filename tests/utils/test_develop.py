@@ -94,9 +94,7 @@ class TestLogDeprecated:
 class TestDummy:
     def test_call(self, create):
         """Calling the placeholder raises an ImportError that names it and the dependency."""
-        with pytest.raises(
-            ImportError, match="Cannot import 'cv2', therefore 'ImageFromFile' is not available"
-        ):
+        with pytest.raises(ImportError, match="Cannot import 'cv2', therefore 'ImageFromFile' is not available"):
             create("ImageFromFile", "cv2")(1, x=2)
 
     def test_attribute(self, create):

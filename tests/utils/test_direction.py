@@ -26,7 +26,9 @@ LARGER = """
     precision val_recall mIoU val_psnr ssim testAccuracy
 """
 LIKELY_SMALLER = "d_loss box_loss wrong-top1 incorrect_vector one_wrong precision_loss adversary_error error_count validation_dog_mae"
-LIKELY_LARGER = "error_score mean_score mAP correct accuracy_real robust_accuracy validation_error_f1 validation_loss_recall"
+LIKELY_LARGER = (
+    "error_score mean_score mAP correct accuracy_real robust_accuracy validation_error_f1 validation_loss_recall"
+)
 UNKNOWN = """
     stat lossless QueueInput/queue_size learning_rate regularize_loss loss_scale accuracy_gap error_reduction policy_entropy costly
     loss_weight wd_cost_weight bits_per_character param-summary/fc/W-rms Throughput
@@ -138,10 +140,7 @@ class TestMode:
         kind("validation_accuracy", mode="min")
         kind("gap_of_accuracies", mode="min")
         (line,) = (line for line in log_lines if "by its name" in line)
-        assert (
-            "mode='min' was given, but by its name, larger values of 'validation_accuracy' are better."
-            in line
-        )
+        assert "mode='min' was given, but by its name, larger values of 'validation_accuracy' are better." in line
 
 
 USE = re.compile(r"\b(MinSaver|MaxSaver)\(\s*[\"']([^\"']+)[\"']\s*[,)]")
@@ -150,9 +149,7 @@ USE = re.compile(r"\b(MinSaver|MaxSaver)\(\s*[\"']([^\"']+)[\"']\s*[,)]")
 def test_no_false_alarm():
     """No MinSaver or MaxSaver of the examples, the docs and the unmodified scripts contradicts the name of its statistic."""
     folders = [TESTS.parent / name for name in ("examples", "docs", "tests/unmodified")]
-    paths = [
-        path for folder in folders for path in folder.rglob("*") if path.suffix in (".py", ".md", ".ipynb")
-    ]
+    paths = [path for folder in folders for path in folder.rglob("*") if path.suffix in (".py", ".md", ".ipynb")]
     uses = [use for path in paths for use in USE.findall(path.read_text(encoding="utf-8"))]
     wrong = [use for use in uses if certain_direction(use[1]) == {"MinSaver": 1, "MaxSaver": -1}[use[0]]]
     assert [] == wrong

@@ -48,9 +48,7 @@ class TestMkdirP:
 
     def test_none(self):
         """None raises a TypeError."""
-        with pytest.raises(
-            TypeError, match=r"mkdir_p: dirname has the wrong type \(expected a path, got NoneType\)"
-        ):
+        with pytest.raises(TypeError, match=r"mkdir_p: dirname has the wrong type \(expected a path, got NoneType\)"):
             mkdir_p(None)
 
     def test_a_file_is_in_the_way(self, source):
@@ -91,9 +89,7 @@ class TestDownload:
     def test_wrong_checksum(self, source, target, algorithm):
         """A wrong checksum raises an OSError with both checksums, and the file is removed."""
         got = {"sha256": SHA256, "md5": MD5}[algorithm]
-        with pytest.raises(
-            OSError, match=rf"has the wrong {algorithm} \(expected 0123, got {got}\) and was removed"
-        ):
+        with pytest.raises(OSError, match=rf"has the wrong {algorithm} \(expected 0123, got {got}\) and was removed"):
             download(source.as_uri(), target, **{algorithm: "0123"})
 
         assert [] == os.listdir(target)
@@ -165,9 +161,7 @@ class TestDownload:
 
     def test_offline(self, target):
         """Without a network, an OSError names the path at which to put the file."""
-        with pytest.raises(
-            OSError, match=r"cannot get http://127.0.0.1:1/x: .*Without a network, put the file at"
-        ):
+        with pytest.raises(OSError, match=r"cannot get http://127.0.0.1:1/x: .*Without a network, put the file at"):
             download("http://127.0.0.1:1/x", target)
 
 
@@ -225,9 +219,7 @@ class TestGetDatasetPath:
     def test_variable_is_not_a_directory(self, tmp_path, monkeypatch):
         """A directory in the variable that does not exist raises a ValueError."""
         monkeypatch.setenv("TENSORPACK_DATASET", str(tmp_path / "missing"))
-        with pytest.raises(
-            ValueError, match=r"\$TENSORPACK_DATASET is .*missing'.*not a directory. Create it"
-        ):
+        with pytest.raises(ValueError, match=r"\$TENSORPACK_DATASET is .*missing'.*not a directory. Create it"):
             get_dataset_path("mnist_data")
 
     def test_default(self, tmp_path, monkeypatch, capsys):
@@ -249,9 +241,7 @@ class TestPaths:
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text("")
 
-        assert [str(tmp_path / name) for name in ("c", "a/x/3", "b/1", "b/2")] == list(
-            recursive_walk(str(tmp_path))
-        )
+        assert [str(tmp_path / name) for name in ("c", "a/x/3", "b/1", "b/2")] == list(recursive_walk(str(tmp_path)))
 
     @pytest.mark.parametrize(
         ("path", "normal"),

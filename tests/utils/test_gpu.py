@@ -117,9 +117,7 @@ class TestGetNumGpu:
 
 
 class TestChangeGpu:
-    @pytest.mark.parametrize(
-        ("val", "visible"), [(0, "0"), ("0,1", "0,1"), (-1, ""), ("-1", ""), (None, "5")]
-    )
+    @pytest.mark.parametrize(("val", "visible"), [(0, "0"), ("0,1", "0,1"), (-1, ""), ("-1", ""), (None, "5")])
     def test_sets_the_variable(self, monkeypatch, val, visible):
         """-1 hides all GPUs and None changes nothing. Leaving the context restores the variable."""
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")

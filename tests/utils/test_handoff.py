@@ -82,9 +82,7 @@ def shake(seed, max_items):
         draw.choice([1, 1, 3]),
         draw.choice([1, 1, 3]),
     )
-    queue = HandoffQueue(
-        capacity, remove=draw.choice([None, some]), refill_at=draw.choice([None, 0, capacity // 2])
-    )
+    queue = HandoffQueue(capacity, remove=draw.choice([None, some]), refill_at=draw.choice([None, 0, capacity // 2]))
     num_items = draw.randrange(1, max_items)
     taken = hand_over(queue, producers, consumers, num_items, draw.choice([None, None, 0.0, 1e-5]))
     everything = [item for mine in taken for item in mine]
@@ -122,9 +120,7 @@ class TestStress:
         """All threads return when the queue is stopped at any moment."""
         for k in range(60):
             queue = HandoffQueue(1 + k % 3)
-            threads = [
-                start(lambda q: all(q.put([0]) for _ in iter(int, 1)), queue) for _ in range(num_threads)
-            ]
+            threads = [start(lambda q: all(q.put([0]) for _ in iter(int, 1)), queue) for _ in range(num_threads)]
             threads += [start(lambda q: all(iter(q.take, [])), queue) for _ in range(num_threads)]
             time.sleep(k * 1e-5)
             queue.stop()

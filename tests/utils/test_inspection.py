@@ -84,9 +84,7 @@ class TestStaticAttribute:
         assert __file__ == static_attribute(sys.modules[__name__], "__file__")
         assert "of the class" == static_attribute(Stage, "default")
 
-    @pytest.mark.skipif(
-        sys.version_info < (3, 11), reason="Python 3.11 is the first without a __dict__ in each object"
-    )
+    @pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.11 is the first without a __dict__ in each object")
     @pytest.mark.parametrize("read", [stage_name, lambda value: static_attribute(value, "replaced")])
     def test_no_dict_is_made(self, read):
         """The object gets no `__dict__`, which would make each of its attributes slower."""

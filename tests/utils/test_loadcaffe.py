@@ -16,9 +16,7 @@ from tensorpack_lite.utils import loadcaffe
 )
 def test_dropped_names(name, advice):
     """The names raise an ImportError that names the alternative."""
-    with pytest.raises(
-        ImportError, match=f"{name} is not in tensorpack_lite: Caffe has had no release.*{advice}"
-    ):
+    with pytest.raises(ImportError, match=f"{name} is not in tensorpack_lite: Caffe has had no release.*{advice}"):
         getattr(loadcaffe, name)
 
 

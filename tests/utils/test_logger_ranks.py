@@ -181,8 +181,6 @@ def test_the_launcher(directory, tmp_path):
         timeout=60,
     )
     assert 0 == process.returncode
-    assert ["log-rank1.log", "log.log", "rank-0.log", "rank-1.log", "thesis.tex"] == sorted(
-        os.listdir(str(directory))
-    )
+    assert ["log-rank1.log", "log.log", "rank-0.log", "rank-1.log", "thesis.tex"] == sorted(os.listdir(str(directory)))
     assert "last line of rank 0" in read(directory / "log.log")
     assert "last line of rank 1" in read(directory / "rank-1.log")

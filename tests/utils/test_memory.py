@@ -38,11 +38,7 @@ def test_no_limit(tmp_path):
     (tmp_path / "memory.max").write_text("max\n")
     (tmp_path / "memory.current").write_text("3000\n")
     (tmp_path / "memory.stat").write_text("")
-    assert (
-        psutil.virtual_memory().total // 100
-        < available_memory(str(tmp_path))
-        <= psutil.virtual_memory().total
-    )
+    assert psutil.virtual_memory().total // 100 < available_memory(str(tmp_path)) <= psutil.virtual_memory().total
 
 
 def test_shortage(monkeypatch, tmp_path):

@@ -70,9 +70,7 @@ def test_one_chief(jobs, tasks):
 def test_an_evaluator_of_one_process():
     """An evaluator beside a cluster of one task is not the chief, and that task has no rank."""
     config = '{"cluster": {"chief": ["a:1"]}, "task": {"type": "%s", "index": 0}}'
-    assert GivenRank(1, None, "TF_CONFIG", "TF_CONFIG") == find_given_rank(
-        {"TF_CONFIG": config % "evaluator"}
-    )
+    assert GivenRank(1, None, "TF_CONFIG", "TF_CONFIG") == find_given_rank({"TF_CONFIG": config % "evaluator"})
     assert find_given_rank({"TF_CONFIG": config % "chief"}) is None
 
 

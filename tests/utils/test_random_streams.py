@@ -81,10 +81,7 @@ class TestGetRng:
         """Eight threads that call `get_rng` at once get different streams."""
         fix_rng_seed(3)
         found = []
-        threads = [
-            threading.Thread(target=lambda: found.extend(draw(get_rng()) for _ in range(50)))
-            for _ in range(8)
-        ]
+        threads = [threading.Thread(target=lambda: found.extend(draw(get_rng()) for _ in range(50))) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -41,9 +41,7 @@ def test_a_directory(used):
     redirect_log("/x/log")
     assert "/x/log" == find_redirected("/x/log")
     (used / "checkpoint").touch()
-    assert [str(used), str(used / "checkpoint")] == list(
-        map(find_redirected, ["/x/log", "/x/log/checkpoint"])
-    )
+    assert [str(used), str(used / "checkpoint")] == list(map(find_redirected, ["/x/log", "/x/log/checkpoint"]))
 
 
 def test_another_directory(used):

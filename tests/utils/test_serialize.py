@@ -289,14 +289,10 @@ class TestPyarrow:
     def test_without_an_old_pyarrow(self, monkeypatch, written):
         """Without an old pyarrow, its bytes raise an ImportError with the commands that convert the file."""
         monkeypatch.setitem(sys.modules, "pyarrow", types.ModuleType("pyarrow"))  # like pyarrow 12
-        with pytest.raises(
-            ImportError, match=r'pyarrow 12 removed.*pip install "pyarrow<12" "numpy<2".*LMDBSer'
-        ):
+        with pytest.raises(ImportError, match=r'pyarrow 12 removed.*pip install "pyarrow<12" "numpy<2".*LMDBSer'):
             loads(written)
         monkeypatch.setitem(sys.modules, "pyarrow", None)  # not installed
-        with pytest.raises(
-            ImportError, match="PyarrowSerializer.loads: the bytes are in a format that pyarrow"
-        ):
+        with pytest.raises(ImportError, match="PyarrowSerializer.loads: the bytes are in a format that pyarrow"):
             loads(written)
 
     def test_with_an_old_pyarrow(self, monkeypatch):

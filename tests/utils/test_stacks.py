@@ -60,9 +60,7 @@ def test_lines(waiting):
     script = Line("/nowhere/x.py", 3, "f")
     assert "x.py:3 f" == describe_place([script])
     inside = next(line for line in lines if line.path.endswith("argtools.py"))
-    assert str(inside) == describe_place(
-        [inside, script]
-    )  # the line that has started the training says nothing
+    assert str(inside) == describe_place([inside, script])  # the line that has started the training says nothing
 
 
 def test_datapoint(waiting):

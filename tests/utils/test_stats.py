@@ -166,9 +166,7 @@ class TestOnlineMoments:
         for value in values:
             moments.feed(np.full(shape, value, "float32") if shape else value)
         np.testing.assert_allclose(moments.mean, np.full(shape, values.mean(dtype="float64")), rtol=1e-15)
-        np.testing.assert_allclose(
-            moments.variance, np.full(shape, values.var(ddof=1, dtype="float64")), rtol=1e-12
-        )
+        np.testing.assert_allclose(moments.variance, np.full(shape, values.var(ddof=1, dtype="float64")), rtol=1e-12)
 
     def test_one_number_has_no_variance(self):
         """The variance of one number raises a ValueError."""

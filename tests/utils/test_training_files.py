@@ -285,9 +285,7 @@ class TestRefuse:
         """A directory without files of a training is not touched; the message names its files."""
         write(tmp_path / "photos", {"thesis.tex": "precious", "sub/log.log": LOG_LINE, "log.txt": LOG_LINE})
         before = files_in(tmp_path)
-        with pytest.raises(
-            OSError, match=r"has no log, manifest or checkpoint .* log.txt, sub/, thesis.tex\. Choose"
-        ):
+        with pytest.raises(OSError, match=r"has no log, manifest or checkpoint .* log.txt, sub/, thesis.tex\. Choose"):
             logger.set_logger_dir(str(tmp_path / "photos"), "d")
         assert before == files_in(tmp_path)
 

@@ -107,9 +107,7 @@ def test_several_times_in_one_process(tmp_path, lock, told):
 def test_the_lock_of_another_process(tmp_path, lock, start):
     """The error names the directory and the process that trains there."""
     with held(start, tmp_path) as process:
-        match = (
-            rf"a training is running in '{tmp_path}' \(process {process.pid} on .*, since \d{{4}}-.*stop it"
-        )
+        match = rf"a training is running in '{tmp_path}' \(process {process.pid} on .*, since \d{{4}}-.*stop it"
         with pytest.raises(OSError, match=match):
             lock.acquire(0)
         assert not lock.is_held
@@ -176,9 +174,7 @@ def seconds(monkeypatch):
         strftime=time.strftime,
     )
     monkeypatch.setattr(training_lock, "time", clock)
-    monkeypatch.setattr(
-        training_lock, "_age", lambda file, directory: passed[0] - os.fstat(file.fileno()).st_mtime
-    )
+    monkeypatch.setattr(training_lock, "_age", lambda file, directory: passed[0] - os.fstat(file.fileno()).st_mtime)
     return passed
 
 
@@ -304,9 +300,7 @@ class TestLoggersDirectory:
         """A directory in which another process trains cannot be deleted or moved, but it can be kept."""
         (tmp_path / "precious").write_text("")
         with held(start, tmp_path) as process:
-            with pytest.raises(
-                OSError, match=rf"cannot be deleted or moved: a training is .*process {process.pid} "
-            ):
+            with pytest.raises(OSError, match=rf"cannot be deleted or moved: a training is .*process {process.pid} "):
                 logger.set_logger_dir(str(tmp_path), action)
             assert ["precious", "training.lock"] == sorted(os.listdir(str(tmp_path)))
             logger.set_logger_dir(str(tmp_path), "k")

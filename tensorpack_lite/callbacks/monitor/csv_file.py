@@ -63,9 +63,7 @@ class CSVWriter(RowFile):
                 raise ValueError("a row has more columns than the first line")
             columns = list(reader.fieldnames or ())
         if columns[:2] != _FIRST_COLUMNS:
-            raise ValueError(
-                f"'{path}' has the wrong first columns (expected {_FIRST_COLUMNS}, got {columns[:2]})."
-            )
+            raise ValueError(f"'{path}' has the wrong first columns (expected {_FIRST_COLUMNS}, got {columns[:2]}).")
         self._columns = columns
         return rows
 
@@ -77,7 +75,9 @@ class CSVWriter(RowFile):
         if last_epoch is not None and last_epoch < starting_epoch != 1:
             return None
         self._columns = []
-        return f"'{self.path}' has rows of epoch {starting_epoch} or later, and training starts at epoch {starting_epoch}."
+        return (
+            f"'{self.path}' has rows of epoch {starting_epoch} or later, and training starts at epoch {starting_epoch}."
+        )
 
     def _write_last(self, path: str) -> None:
         row = self._rows[-1]

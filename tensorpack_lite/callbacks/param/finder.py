@@ -261,9 +261,7 @@ def propose_rate(rates: Sequence[float], costs: Sequence[float]) -> Proposal:
     fallen = rates[int(above[-1])] if len(above) else rates[0]
     is_at_end = lowest >= num - max(num // 20, 2) and num == len(costs) and not _has_diverged(costs)
     if is_at_end and fallen > rates[-1] / _FLAT:
-        return Proposal(
-            None, f"the cost still falls at the highest rate, {rates[-1]:.2g}. End with a higher rate."
-        )
+        return Proposal(None, f"the cost still falls at the highest rate, {rates[-1]:.2g}. End with a higher rate.")
     rate = min(fallen, rates[lowest] / _BELOW_MINIMUM)
     if rate <= rates[beginning]:
         return Proposal(

@@ -85,9 +85,7 @@ class GraphVarParam(HyperParam):
         dtype = self.var.dtype.base_dtype
         array = np.asarray(v)
         if dtype.is_integer and array.dtype.kind == "f":
-            raise ValueError(
-                f"GraphVarParam: wrong type for variable '{self.name}' (expected {dtype.name}, got {v})."
-            )
+            raise ValueError(f"GraphVarParam: wrong type for variable '{self.name}' (expected {dtype.name}, got {v}).")
         # Feeding the initializer adds nothing to the finalized graph.
         initializer, session = self.var.initializer, _default_session()
         session.run(initializer, feed_dict={initializer.inputs[1]: array.astype(dtype.as_numpy_dtype)})
@@ -140,7 +138,5 @@ class ObjAttrParam(HyperParam):
 def _default_session() -> tf.Session:
     session = tf.get_default_session()
     if session is None:
-        raise RuntimeError(
-            "GraphVarParam: there is no default session. Use it inside `with sess.as_default():`."
-        )
+        raise RuntimeError("GraphVarParam: there is no default session. Use it inside `with sess.as_default():`.")
     return session

@@ -57,13 +57,9 @@ class ScheduledHyperParamSetter(PlannedHyperParamSetter):
         try:
             self.schedule = sorted((int(point), float(value)) for point, value in pairs)
         except (TypeError, ValueError) as error:
-            raise TypeError(
-                f"ScheduledHyperParamSetter: schedule: expected {expected}, got {pairs!r}."
-            ) from error
+            raise TypeError(f"ScheduledHyperParamSetter: schedule: expected {expected}, got {pairs!r}.") from error
         if not self.schedule:
-            raise ValueError(
-                "ScheduledHyperParamSetter: the schedule is empty (expected pairs (point, value))."
-            )
+            raise ValueError("ScheduledHyperParamSetter: the schedule is empty (expected pairs (point, value)).")
         self._points = [point for point, _ in self.schedule]
         self._interp = check_choice("ScheduledHyperParamSetter: interp", interp, (None, "linear"))
         self._set_at_beginning = set_at_beginning

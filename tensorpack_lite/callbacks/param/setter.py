@@ -274,9 +274,7 @@ class HyperParamSetterWithFunc(PlannedHyperParamSetter):
         >>> HyperParamSetterWithFunc("learning_rate", schedules.cosine(0.1, 90, warmup=5))
     """
 
-    def __init__(
-        self, param: HyperParam | str, func: Callable[[int, Any], Any], *, step_based: bool = False
-    ) -> None:
+    def __init__(self, param: HyperParam | str, func: Callable[[int, Any], Any], *, step_based: bool = False) -> None:
         super().__init__(param, step_based)
         self._func = check_callable("HyperParamSetterWithFunc: func", func)
 

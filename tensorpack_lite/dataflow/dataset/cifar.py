@@ -169,9 +169,7 @@ class CifarBase(StoredPairs):
         pixels, labels = content.get("data"), content.get(self._edition.labels_key)
         size = int(np.prod(_SHAPE))
         if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape[1:] != (size,):
-            raise DamagedFileError(
-                f"{path}: 'data' is invalid (expected uint8 [N, {size}], got {_describe(pixels)})."
-            )
+            raise DamagedFileError(f"{path}: 'data' is invalid (expected uint8 [N, {size}], got {_describe(pixels)}).")
         if not isinstance(labels, (list, np.ndarray)) or len(labels) != len(pixels):
             raise DamagedFileError(
                 f"{path}: {self._edition.labels_key!r} is invalid (expected {len(pixels)} labels, got {_describe(labels)})."
@@ -182,9 +180,7 @@ class CifarBase(StoredPairs):
     def _label(self, label: object, path: str) -> int:
         if isinstance(label, (int, np.integer)) and 0 <= label < self.cifar_classnum:
             return int(label)
-        raise DamagedFileError(
-            f"{path}: a label is invalid (expected 0 to {self.cifar_classnum - 1}, got {label!r})."
-        )
+        raise DamagedFileError(f"{path}: a label is invalid (expected 0 to {self.cifar_classnum - 1}, got {label!r}).")
 
 
 class Cifar10(CifarBase):

@@ -46,9 +46,7 @@ class Origin:
     md5: str | None = None
 
 
-def find_file(
-    who: object, origin: Origin, directory: str, argument: str = "dir", needed: Sequence[str] = ()
-) -> str:
+def find_file(who: object, origin: Origin, directory: str, argument: str = "dir", needed: Sequence[str] = ()) -> str:
     """
     Return the path of a file of a dataset, after downloading it if it is missing.
 

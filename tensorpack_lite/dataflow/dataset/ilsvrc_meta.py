@@ -98,9 +98,7 @@ class ILSVRCMeta:
         path = self._file("imagenet_mean.binaryproto")
         blob = read_blob_proto(path)
         if blob.ndim != 3 or blob.shape[0] != 3:
-            raise DamagedFileError(
-                f"{path} has the wrong shape (expected [3, height, width], got {list(blob.shape)})."
-            )
+            raise DamagedFileError(f"{path} has the wrong shape (expected [3, height, width], got {list(blob.shape)}).")
         mean = np.ascontiguousarray(blob.transpose(1, 2, 0))
         if size is None:
             return mean

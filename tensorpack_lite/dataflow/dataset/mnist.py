@@ -65,9 +65,7 @@ class Mnist(LabelledImages):
     )
 
     def __init__(self, train_or_test: str, shuffle: bool = True, dir: str | None = None) -> None:
-        self.train_or_test = check_choice(
-            f"{type(self).__name__}: train_or_test", train_or_test, ("train", "test")
-        )
+        self.train_or_test = check_choice(f"{type(self).__name__}: train_or_test", train_or_test, ("train", "test"))
         directory = get_dataset_path(self._DIR_NAME) if dir is None else dir
         names = _FILES[train_or_test]
         origins = [Origin(name, self._MIRRORS, dict(self._MD5)[name]) for name in names]

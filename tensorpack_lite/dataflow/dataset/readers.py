@@ -41,9 +41,7 @@ def read_image(path: str) -> np.ndarray:
     with parsing(path, "an image"):
         image = cv2.imread(path, cv2.IMREAD_COLOR)
     if image is None:
-        raise DamagedFileError(
-            f"{path} ({os.path.getsize(path)} bytes) is not an image that OpenCV can read."
-        )
+        raise DamagedFileError(f"{path} ({os.path.getsize(path)} bytes) is not an image that OpenCV can read.")
     return image
 
 
@@ -127,9 +125,7 @@ def load_array_dict(path: str) -> dict[str, Any]:
     for value in content.values():
         if isinstance(value, np.ndarray) and value.dtype.kind not in _NUMBERS:
             raise DamagedFileError(f"{path} contains an array of dtype {value.dtype} (expected numbers).")
-    return {
-        key.decode("latin1") if isinstance(key, bytes) else str(key): value for key, value in content.items()
-    }
+    return {key.decode("latin1") if isinstance(key, bytes) else str(key): value for key, value in content.items()}
 
 
 def read_blob_proto(path: str) -> np.ndarray:

@@ -21,7 +21,9 @@ class Checkpointable:
     state_attributes: Sequence[str] = ()
     _stage_position: StagePosition | None = None
     _state_to_restore: Sequence[Any] = ()  # the argument of `set_state`, until `reset_state`
-    _numbered: Any = None  # after `reset_state`: a NumberedSource, if the position of a stage that holds datapoints back is recorded
+    _numbered: Any = (
+        None  # after `reset_state`: a NumberedSource, if the position of a stage that holds datapoints back is recorded
+    )
     _draws_order = False  # whether `__iter__` draws random numbers for the whole pass before it returns
 
     def get_state(self) -> State:
@@ -133,9 +135,7 @@ class Checkpointable:
     def _states_read(self) -> list[State]:
         """Return the states of the stages that this one reads."""
         return (
-            [child.state() for child in self._children()]
-            if self._numbered is None
-            else [self._numbered.source_state()]
+            [child.state() for child in self._children()] if self._numbered is None else [self._numbered.source_state()]
         )
 
     def _reports_read(self) -> list[ResumeReport]:

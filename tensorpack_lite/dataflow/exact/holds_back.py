@@ -124,11 +124,7 @@ class HoldsBack(ProxyDataFlow):
 
     # The position ----------------------------------------------------------------------------------------------------
     def _pairs(self) -> Iterator[Numbered]:
-        return (
-            itertools.chain.from_iterable(self.held.values())
-            if isinstance(self.held, dict)
-            else iter(self.held)
-        )
+        return itertools.chain.from_iterable(self.held.values()) if isinstance(self.held, dict) else iter(self.held)
 
     def _own_state(self) -> State:
         numbers = [number for number, _ in self._pairs()]

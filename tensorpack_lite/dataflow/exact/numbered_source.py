@@ -124,11 +124,7 @@ class NumberedSource(ProxyDataFlow):
         """Drop the snapshots before the newest one from which all held datapoints can be replayed."""
         held = self._sorted()
         num_saved = num_bytes = 0
-        while (
-            num_saved < len(held)
-            and held[num_saved][0] < self.number - self._long
-            and _is_plain(held[num_saved][1])
-        ):
+        while num_saved < len(held) and held[num_saved][0] < self.number - self._long and _is_plain(held[num_saved][1]):
             num_bytes += _num_bytes(held[num_saved][1])
             if num_bytes > _MAX_SAVED_BYTES:
                 break
@@ -165,9 +161,7 @@ class NumberedSource(ProxyDataFlow):
             RuntimeError: the data has changed.
         """
         listed = set(saved["held"])
-        held = {
-            int(number): MsgpackSerializer.loads(bytes(content)) for number, content in saved["saved"].items()
-        }
+        held = {int(number): MsgpackSerializer.loads(bytes(content)) for number, content in saved["saved"].items()}
         held.update((number, tuple(held[number])) for number in saved.get("tuples", ()))
         held.update((number, datapoint) for number, datapoint in self.read_up_to(saved) if number in listed)
         return dict(sorted(held.items()))
@@ -209,9 +203,7 @@ class NumberedSource(ProxyDataFlow):
 def _is_plain(datapoint: Datapoint) -> bool:
     """Return whether a datapoint is equal, and of the same types, after it was saved in a checkpoint."""
     if type(datapoint) is dict:
-        return all(type(key) in (str, int) for key in datapoint) and all(
-            map(_is_plain_value, datapoint.values())
-        )
+        return all(type(key) in (str, int) for key in datapoint) and all(map(_is_plain_value, datapoint.values()))
     return type(datapoint) in (list, tuple) and all(map(_is_plain_value, datapoint))
 
 

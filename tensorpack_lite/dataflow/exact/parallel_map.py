@@ -48,9 +48,7 @@ class ExactPool(WorkerPool):
         numbered: numbers the datapoints of `ds`; `submit` takes what it yields.
     """
 
-    def __init__(
-        self, pool: WorkerPool, ds: DataFlow, prepare: Callable[[Datapoint, int], Any] | None = None
-    ) -> None:
+    def __init__(self, pool: WorkerPool, ds: DataFlow, prepare: Callable[[Datapoint, int], Any] | None = None) -> None:
         self._pool = pool
         self._prepare = prepare
         with collect_generators():  # the key is saved instead of this generator

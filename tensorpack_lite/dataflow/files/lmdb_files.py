@@ -51,9 +51,7 @@ def open_lmdb(path: str) -> lmdb.Environment:
     is_directory = os.path.isdir(path)
     file = os.path.join(path, "data.mdb") if is_directory else path
     if not os.path.isfile(file):
-        raise FileNotFoundError(
-            f"LMDBData: there is no {file}. Pass a directory with data.mdb, or the file itself."
-        )
+        raise FileNotFoundError(f"LMDBData: there is no {file}. Pass a directory with data.mdb, or the file itself.")
     status = os.stat(file)
     identity = (status.st_dev, status.st_ino)
     with _OPENING:
@@ -61,9 +59,7 @@ def open_lmdb(path: str) -> lmdb.Environment:
         if environment is None:
             with open(file, "rb") as content, parsing(file, "an LMDB"):
                 check_lmdb(content, status.st_size)
-                environment = open_environment(
-                    path, subdir=is_directory, readonly=True, lock=False, readahead=True
-                )
+                environment = open_environment(path, subdir=is_directory, readonly=True, lock=False, readahead=True)
             _OPEN[identity] = environment
         return environment
 

@@ -47,9 +47,7 @@ def check_coords(who: str, coords: object) -> np.ndarray:
         ValueError: `coords` has another shape.
     """
     if not isinstance(coords, np.ndarray):
-        raise type_error(
-            who, "coordinates that are numpy arrays", coords, "Use np.asarray(coords, np.float32)."
-        )
+        raise type_error(who, "coordinates that are numpy arrays", coords, "Use np.asarray(coords, np.float32).")
     if coords.dtype.kind != "f":
         raise TypeError(
             f"{who}: expected coordinates of a floating type, got {coords.dtype}, which would round them to whole pixels. "

@@ -219,9 +219,7 @@ class AugmentorGroup(ImageAugmentor):
     def __init__(self, augmentors: Sequence[ImageAugmentor]) -> None:
         for augmentor in augmentors:
             if not hasattr(augmentor, "get_transform"):
-                raise type_error(
-                    type(self).__name__, "augmentors", augmentor, "Wrap a function: MapImage(func)."
-                )
+                raise type_error(type(self).__name__, "augmentors", augmentor, "Wrap a function: MapImage(func).")
         self._augmentors = list(augmentors)
         super().__init__()
 

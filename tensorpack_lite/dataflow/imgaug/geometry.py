@@ -195,9 +195,7 @@ class Affine(ImageAugmentor):
         self.scale = None if scale is None else check_range("Affine: scale", scale)
         if translate_frac is not None:
             if not isinstance(translate_frac, (tuple, list)) or len(translate_frac) != 2:
-                raise TypeError(
-                    f"Affine: translate_frac: expected a pair of numbers, got {translate_frac!r}."
-                )
+                raise TypeError(f"Affine: translate_frac: expected a pair of numbers, got {translate_frac!r}.")
             for index, fraction in enumerate(translate_frac):
                 check_fraction(f"Affine: translate_frac[{index}]", fraction)
         self.translate_frac = translate_frac

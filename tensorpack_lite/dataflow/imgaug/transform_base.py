@@ -239,9 +239,7 @@ def _identity(value: T) -> T:
 
 
 def _not_defined(who: str, name: str, value: object = None) -> NoReturn:
-    raise NotImplementedError(
-        f"{who}: does not define {name}. Define it in the transform, or remove this augmentor."
-    )
+    raise NotImplementedError(f"{who}: does not define {name}. Define it in the transform, or remove this augmentor.")
 
 
 def _as_transforms(value: BaseTransform | Iterable[BaseTransform]) -> list[BaseTransform]:

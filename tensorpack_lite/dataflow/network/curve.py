@@ -129,9 +129,7 @@ class Gatekeeper:
     def _answer(self, request: list[bytes]) -> list[bytes]:
         version, number, _domain, _address, _identity, mechanism, *credentials = request
         admitted = (
-            mechanism == b"CURVE"
-            and len(credentials) == 1
-            and hmac.compare_digest(credentials[0], self._admitted)
+            mechanism == b"CURVE" and len(credentials) == 1 and hmac.compare_digest(credentials[0], self._admitted)
         )
         status = [b"200", b"OK"] if admitted else [b"400", b"unknown key"]
         return [version, number, *status, b"", b""]

@@ -65,9 +65,7 @@ class Receiver:
         dropped: number of dropped messages.
     """
 
-    def __init__(
-        self, addresses: list[str], bind: bool, allow_pickle: bool, limits: Limits, keys: Keys | None
-    ) -> None:
+    def __init__(self, addresses: list[str], bind: bool, allow_pickle: bool, limits: Limits, keys: Keys | None) -> None:
         self._zmq = zmq = load_zmq()
         self.context = zmq.Context()
         self.dropped = 0

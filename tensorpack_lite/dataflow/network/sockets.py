@@ -19,9 +19,7 @@ _CURVE_OVERHEAD = 1024  # bytes that encryption may add to a frame (in fact fewe
 _KEEPALIVE = {"TCP_KEEPALIVE": 1, "TCP_KEEPALIVE_IDLE": 2, "TCP_KEEPALIVE_INTVL": 1, "TCP_KEEPALIVE_CNT": 3}
 
 
-def new_socket(
-    context: zmq.Context[zmq.Socket[bytes]], kind: int, hwm: int, keys: Keys | None
-) -> zmq.Socket[bytes]:
+def new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, hwm: int, keys: Keys | None) -> zmq.Socket[bytes]:
     """
     Create a socket that is not yet bound or connected.
 
@@ -86,9 +84,7 @@ class IpcFile:
         self._path = name if address.startswith("ipc://") and not name.startswith(("@", "*")) else ""
         self._inode: int | None = None
         if self._path and os.path.exists(self._path) and not stat.S_ISSOCK(os.stat(self._path).st_mode):
-            raise FileExistsError(
-                f"{address!r} is a file (expected a socket of an earlier run). Choose another name."
-            )
+            raise FileExistsError(f"{address!r} is a file (expected a socket of an earlier run). Choose another name.")
 
     def remember(self) -> None:
         """Record which file ZMQ has created."""

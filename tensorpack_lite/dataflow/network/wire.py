@@ -46,9 +46,7 @@ _MAX_NAME = 300  # characters of a sender's name
 _TEXTS: tuple[Any, ...] = (str, bytes, dict)
 _NUMBERS: tuple[Any, ...] = (int, float)
 _DTYPE = re.compile(r"[<>|=]?[?biufcmMSUV]\d*(\[\d*[a-zA-Z]+\])?")
-_ADVICE = (
-    "Send numbers, strings, bytes, None, lists, dicts and NumPy arrays, or use format='pickle' on both sides."
-)
+_ADVICE = "Send numbers, strings, bytes, None, lists, dicts and NumPy arrays, or use format='pickle' on both sides."
 
 
 class WireError(ValueError):
@@ -241,9 +239,7 @@ def _encode_array(frames: list[Frame], array: np.ndarray) -> msgpack.ExtType:
 def _packed(*parts: object) -> bytes:
     packed: bytes = msgpack.packb(parts, use_bin_type=True)
     if len(packed) > _MAX_EXTENSION:
-        raise TypeError(
-            f"a datapoint holds a NumPy value that takes {len(packed)} bytes to describe. {_ADVICE}"
-        )
+        raise TypeError(f"a datapoint holds a NumPy value that takes {len(packed)} bytes to describe. {_ADVICE}")
     return packed
 
 

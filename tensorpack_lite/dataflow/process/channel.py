@@ -145,9 +145,7 @@ class Writer:
             slot_bytes = 1 << (slot_bytes - 1).bit_length()  # the next message may be a little larger again
             if 2 * slot_bytes > self._limit:
                 slot_bytes = num_bytes
-            self._log_once(
-                "growth", logger.info, f"datapoints grew; slots of shared memory now have {_mb(slot_bytes)}"
-            )
+            self._log_once("growth", logger.info, f"datapoints grew; slots of shared memory now have {_mb(slot_bytes)}")
         slot_bytes = -(-slot_bytes // 4096) * 4096
         num_slots = min(self._num_slots, self._limit // slot_bytes)
         if num_slots < 2:
@@ -158,9 +156,7 @@ class Writer:
             self._renew_memory(slot_bytes, num_slots)
         except OSError as error:
             self._limit = 0
-            refused = (
-                f"The system refused {_mb(slot_bytes * num_slots)} ({error}). Set {LIMIT_VARIABLE} lower"
-            )
+            refused = f"The system refused {_mb(slot_bytes * num_slots)} ({error}). Set {LIMIT_VARIABLE} lower"
             self._warn_slow("refused", num_bytes, refused)
             return False
         return True
@@ -203,9 +199,7 @@ class Writer:
             raise ChannelClosed(str(error)) from error
 
     def _warn_slow(self, kind: str, num_bytes: int, advice: str) -> None:
-        text = (
-            f"a message of {_mb(num_bytes)} uses a socket, several times slower than shared memory. {advice}."
-        )
+        text = f"a message of {_mb(num_bytes)} uses a socket, several times slower than shared memory. {advice}."
         self._log_once(kind, logger.warning, text)
 
     def _log_once(self, kind: str, log: Callable[[str], object], sentence: str) -> None:

@@ -114,7 +114,7 @@ def are_alike(values: Sequence[Any]) -> bool:
     if {*map(type, values)} != {np.ndarray} or values[0].dtype.hasobject:
         return False
     dtype, shape = values[0].dtype, values[0].shape
-    for value in values:
+    for value in values:  # noqa: SIM110 (faster than `all` with a generator)
         if value.shape != shape or (value.dtype is not dtype and value.dtype != dtype):
             return False
     return True
@@ -184,10 +184,7 @@ def _pack_scalars(values: tuple[Any, ...]) -> np.ndarray | tuple[Any, ...]:
 def _decode_columns(content: tuple[type, list[Any], list[Any]], memory: np.ndarray) -> list[Any]:
     """Copy each datapoint, so that a datapoint that is kept does not keep the others of its message alive."""
     kind, keys, columns = content
-    values = [
-        packed if place is None else map(np.ndarray.copy, _array_at(memory, place))
-        for place, packed in columns
-    ]
+    values = [packed if place is None else map(np.ndarray.copy, _array_at(memory, place)) for place, packed in columns]
     rows = zip(*values)
     if kind is dict:
         return [dict(zip(keys, row)) for row in rows]
@@ -218,9 +215,7 @@ class _ArrayPickler(ForkingPickler):
             self._known[id(obj)] = known
         return known
 
-    def _leave_out(
-        self, source: Source, dtype: np.dtype, shape: tuple[int, ...], num_bytes: int
-    ) -> MemoryPlace:
+    def _leave_out(self, source: Source, dtype: np.dtype, shape: tuple[int, ...], num_bytes: int) -> MemoryPlace:
         offset = aligned(self.end)
         self.arrays.append((offset, source))
         self.end = offset + num_bytes

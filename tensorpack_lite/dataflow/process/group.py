@@ -64,9 +64,7 @@ class WorkerGroup:
         self._processes: list[BaseProcess] = []
         self._readers: list[Reader] = []
         self._meter = current_meter() or Meter(who)
-        self._end = weakref.finalize(
-            self, _end_all, os.getpid(), self._processes, self._readers, self._selector
-        )
+        self._end = weakref.finalize(self, _end_all, os.getpid(), self._processes, self._readers, self._selector)
         # Registered here, it runs before multiprocessing waits for its children at exit. A finalizer might
         # run after that.
         self._end.atexit = False
@@ -238,9 +236,7 @@ class WorkerGroup:
                 self._readers[index].receive()
 
 
-def _end_all(
-    owner: int, processes: list[BaseProcess], readers: list[Reader], selector: selectors.BaseSelector
-) -> None:
+def _end_all(owner: int, processes: list[BaseProcess], readers: list[Reader], selector: selectors.BaseSelector) -> None:
     with delay_sigint():
         selector.close()
         for reader in readers:

@@ -93,9 +93,7 @@ def labels_out_of_range(name: str, labels: np.ndarray, num_classes: int) -> Rema
     if low >= 0 and high < num_classes:
         return None
     text = f"labels are in [{low}, {high}], but the last layer has {num_classes} classes, from 0 to {num_classes - 1}."
-    return Remark(
-        "D02", name, text, "Correct the labels, or give the last layer as many units as there are classes."
-    )
+    return Remark("D02", name, text, "Correct the labels, or give the last layer as many units as there are classes.")
 
 
 def not_finite(name: str, array: np.ndarray) -> Remark | None:
@@ -110,9 +108,7 @@ def not_finite(name: str, array: np.ndarray) -> Remark | None:
         return None
     count = int(array.size - np.isfinite(array).sum())
     text = f"{count} of {array.size} values of a datapoint are NaN or infinite."
-    return Remark(
-        "D02", name, text, "Look for a division by zero in the DataFlow, or for missing values in the files."
-    )
+    return Remark("D02", name, text, "Look for a division by zero in the DataFlow, or for missing values in the files.")
 
 
 class ZeroImages:

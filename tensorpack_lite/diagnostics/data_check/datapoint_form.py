@@ -66,8 +66,7 @@ class Forms:
     def describe(self) -> str:
         """Return a short description of the components, e.g. "0: 2-dimensional float32 (28, 28), 1: int"."""
         return ", ".join(
-            f"{key}: {next(iter(kinds))} {next(iter(self._shapes[key]))}".rstrip()
-            for key, kinds in self._kinds.items()
+            f"{key}: {next(iter(kinds))} {next(iter(self._shapes[key]))}".rstrip() for key, kinds in self._kinds.items()
         )
 
 
@@ -84,9 +83,7 @@ def digest(datapoint: Datapoint) -> bytes:
 
 
 def _sentence(what: str, seen: dict[str, int]) -> str:
-    return f"{what} is " + ", then ".join(
-        f"{form} (from datapoint {number})" for form, number in seen.items()
-    )
+    return f"{what} is " + ", then ".join(f"{form} (from datapoint {number})" for form, number in seen.items())
 
 
 def _kind(component: object) -> tuple[str, str]:

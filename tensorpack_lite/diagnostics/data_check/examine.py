@@ -77,15 +77,11 @@ class DataReport:
         """Return the finding of a check; raise KeyError if the check did not run."""
         findings = {finding.check: finding for finding in self.findings}
         if check not in findings:
-            raise KeyError(
-                f"DataReport: the check {check!r} did not run (expected one of {', '.join(findings)})."
-            )
+            raise KeyError(f"DataReport: the check {check!r} did not run (expected one of {', '.join(findings)}).")
         return findings[check]
 
 
-def examine(
-    build: Callable[[], DataFlow], seconds: float = 3.0, size: int = 2000, seed: int = 7
-) -> DataReport:
+def examine(build: Callable[[], DataFlow], seconds: float = 3.0, size: int = 2000, seed: int = 7) -> DataReport:
     """
     Build a pipeline several times, run it, and report the results of all checks.
 
@@ -179,7 +175,9 @@ class _Doctor:
         if length is None:
             if second_ended and first != second:
                 return WARNING, f"unknown; the first pass had {first} datapoints, the second {second}."
-            text = "unknown. Training then needs `steps_per_epoch`, and InferenceRunner needs a FixedSizeData around it."
+            text = (
+                "unknown. Training then needs `steps_per_epoch`, and InferenceRunner needs a FixedSizeData around it."
+            )
             return OK, text
         for name, count, has_ended in (("first", first, first_ended), ("second", second, second_ended)):
             if has_ended and count != length:
@@ -289,7 +287,9 @@ class _Doctor:
                 f"on macOS and Windows, use functions of a module instead of lambdas, and open files in reset_state."
             )
         if megabytes > 100:
-            text = f"each spawned worker is sent {megabytes:.0f} MB. Keep file names in the pipeline and read in __iter__."
+            text = (
+                f"each spawned worker is sent {megabytes:.0f} MB. Keep file names in the pipeline and read in __iter__."
+            )
             return WARNING, text
         return OK, f"it can be sent to spawned workers ({megabytes:.2g} MB)."
 

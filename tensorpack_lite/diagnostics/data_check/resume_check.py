@@ -145,9 +145,7 @@ def check_resume(
 class _Doctor:
     """The checks of a pipeline."""
 
-    def __init__(
-        self, build: Callable[[], DataFlow], num_cuts: int, size: int, seconds: float, seed: int
-    ) -> None:
+    def __init__(self, build: Callable[[], DataFlow], num_cuts: int, size: int, seconds: float, seed: int) -> None:
         self._build, self._num_cuts = build, num_cuts
         self._size, self._seconds, self._seed = size, seconds, seed
 
@@ -205,9 +203,7 @@ class _Doctor:
         if global_states() != before:
             return "the function that builds the pipeline, because it draws from `random` or `numpy.random`."
         name = self._find_innermost(lambda stage: _find_difference(stage, self._run(stage), []) is not None)
-        return (
-            f"{name}: does it read a clock, or change an attribute that is not one of its `state_attributes`?"
-        )
+        return f"{name}: does it read a clock, or change an attribute that is not one of its `state_attributes`?"
 
     def _find_global_draws(self) -> str:
         """Return the innermost stage that draws from the global random generators; "" if none does."""
@@ -265,9 +261,7 @@ def _compare(expected: List[Digests], found: List[Digests], begin: int) -> Optio
     return None
 
 
-def _restore_in_new_process(
-    stage: _StageFactory, state: bytes, counts: List[int], is_whole: bool
-) -> _Restored | str:
+def _restore_in_new_process(stage: _StageFactory, state: bytes, counts: List[int], is_whole: bool) -> _Restored | str:
     """Return the digests of the datapoints after a cut, or a sentence about an error."""
     receiver, sender = _CONTEXT.Pipe(duplex=False)
     process = _CONTEXT.Process(target=_restore, args=(stage, state, counts, is_whole, sender))
@@ -283,9 +277,7 @@ def _restore_in_new_process(
         process.join()
 
 
-def _restore(
-    stage: _StageFactory, state: bytes, counts: Sequence[int], is_whole: bool, sender: Connection
-) -> None:
+def _restore(stage: _StageFactory, state: bytes, counts: Sequence[int], is_whole: bool, sender: Connection) -> None:
     """Send the datapoints after a position. It runs in a new process."""
     try:
         flow = stage.make()
@@ -333,9 +325,7 @@ def _check_levels(reports: Sequence[ResumeReport]) -> Finding:
     names = list(dict.fromkeys(report.stage for report in reports if report.level == "none"))
     if not names:
         return Finding("levels", OK, "every stage can be resumed.")
-    return Finding(
-        "levels", WARNING, f'{", ".join(names)} cannot be resumed exactly; exact="require" refuses it.'
-    )
+    return Finding("levels", WARNING, f'{", ".join(names)} cannot be resumed exactly; exact="require" refuses it.')
 
 
 def _check_global_draws(name: str) -> Finding:

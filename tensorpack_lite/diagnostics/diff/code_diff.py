@@ -14,9 +14,7 @@ _ABOUT_LOGS = re.compile(r"log(ger)?_?-?dir|auto_set_dir", re.IGNORECASE)
 _PLACEHOLDER = "<log directory>"
 
 
-def compare_code(
-    a: dict[str, Any], b: dict[str, Any], directories: tuple[str, str]
-) -> tuple[list[str], str, str]:
+def compare_code(a: dict[str, Any], b: dict[str, Any], directories: tuple[str, str]) -> tuple[list[str], str, str]:
     """
     Compare the `code` of two manifests.
 
@@ -28,9 +26,7 @@ def compare_code(
         The lines of the differences; the cause in a few words, if it is a single line; and a note if the code is the same
         except for the name of the log directory.
     """
-    arguments = [
-        _without_directory(code.get("arguments") or [], path) for code, path in zip((a, b), directories)
-    ]
+    arguments = [_without_directory(code.get("arguments") or [], path) for code, path in zip((a, b), directories)]
     found = list(differences(arguments[0], arguments[1], "arguments"))
     # a patch repeats what the copies show, so it is compared only if they are equal
     patches = [{"patch": (code.get("git") or {}).get("patch") or ""} for code in (a, b)]

@@ -169,9 +169,7 @@ def _compare_graphs(a: Run, b: Run) -> Section | None:
         types = Counter(graph_b.get("operations") or {})
         types.subtract(graph_a.get("operations") or {})
         changed = [f"{name} {number:+d}" for name, number in sorted(types.items()) if number]
-        section.differences.append(
-            f"operations: {', '.join(changed) or 'the same types, other names or inputs'}"
-        )
+        section.differences.append(f"operations: {', '.join(changed) or 'the same types, other names or inputs'}")
     return section
 
 
@@ -255,10 +253,7 @@ def _by_name(objects: list[Any] | None) -> dict[str, Any] | None:
         return None
     names = [item.get("type", "?") if isinstance(item, dict) else str(item) for item in objects]
     numbers = [names[:i].count(name) + 1 for i, name in enumerate(names)]
-    return {
-        name if number == 1 else f"{name}#{number}": item
-        for name, number, item in zip(names, numbers, objects)
-    }
+    return {name if number == 1 else f"{name}#{number}": item for name, number, item in zip(names, numbers, objects)}
 
 
 def _by_step(rows: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:

@@ -70,10 +70,6 @@ def _missing_seeds(by_title: dict[str, Section], a: Run, b: Run) -> list[str]:
 
 def _hyper_parameters(run: Run) -> set[str]:
     """Return the names of the hyper-parameters that callbacks set."""
-    params = [
-        schedule.get("arguments", {}).get("param") or {} for schedule in run.manifest.get("schedules") or ()
-    ]
+    params = [schedule.get("arguments", {}).get("param") or {} for schedule in run.manifest.get("schedules") or ()]
     arguments = [param.get("arguments", {}) for param in params]
-    return {
-        str(param.get("readable_name") or param.get("name") or param.get("attrname")) for param in arguments
-    }
+    return {str(param.get("readable_name") or param.get("name") or param.get("attrname")) for param in arguments}

@@ -163,9 +163,7 @@ def find_out_of_memory(text: str) -> OutOfMemory | None:
         num_bytes = _SIZES.get(dtype)
         for size in sizes:
             num_bytes = None if num_bytes is None else num_bytes * size
-        return OutOfMemory(
-            f"{kind} {number}", num_bytes, f"{_DTYPES.get(dtype, dtype)} {sizes}", operation, largest
-        )
+        return OutOfMemory(f"{kind} {number}", num_bytes, f"{_DTYPES.get(dtype, dtype)} {sizes}", operation, largest)
     size_only = _BYTES.search(text)
     if size_only is None or "CUDA_ERROR_OUT_OF_MEMORY" in text:  # which another process has caused
         return None
@@ -192,7 +190,5 @@ def _sentences(messages: Sequence[_Known], text: str) -> list[str]:
     for message in messages:
         groups = list(zip(*(match.groups() for match in message.pattern.finditer(text))))
         if groups or message.pattern.search(text):
-            sentences.append(
-                message.sentence.format(*(", ".join(dict.fromkeys(values)) for values in groups))
-            )
+            sentences.append(message.sentence.format(*(", ".join(dict.fromkeys(values)) for values in groups)))
     return sentences

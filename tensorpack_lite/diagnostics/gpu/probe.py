@@ -16,9 +16,7 @@ import time
 from ...compat import ensure_graph_mode, tensorflow
 from ...compat import tfv1 as tf
 
-_LIBRARY = re.compile(
-    r"(/\S*/lib(cuda|cudart|cudnn|cublas|cufft|cusolver|cusparse|nccl)\.so[.\d]*)$", re.MULTILINE
-)
+_LIBRARY = re.compile(r"(/\S*/lib(cuda|cudart|cudnn|cublas|cufft|cusolver|cusparse|nccl)\.so[.\d]*)$", re.MULTILINE)
 
 
 def probe() -> dict[str, object]:

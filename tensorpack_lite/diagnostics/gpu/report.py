@@ -56,10 +56,7 @@ def make_gpu_report() -> GPUReport:
     devices = found.get("devices", [])
     works = any(device["error"] is None for device in devices)
     build, libraries = found.get("build", {}), found.get("libraries", {})
-    rows = [
-        (f"GPU {gpu.number}", f"{gpu.name}, {gpu.memory}, compute capability {gpu.capability}")
-        for gpu in gpus
-    ]
+    rows = [(f"GPU {gpu.number}", f"{gpu.name}, {gpu.memory}, compute capability {gpu.capability}") for gpu in gpus]
     rows += [
         ("nvidia-smi", trouble or f"lists {len(gpus)} GPUs"),
         ("driver", gpus[0].driver if gpus else _read_driver()),
@@ -126,9 +123,7 @@ def _show_build(has_cuda: bool, build: dict[str, str]) -> str:
     if not has_cuda:
         return "no"
     known = [
-        f"{name} {build[key]}"
-        for name, key in (("CUDA", "cuda_version"), ("cuDNN", "cudnn_version"))
-        if key in build
+        f"{name} {build[key]}" for name, key in (("CUDA", "cuda_version"), ("cuDNN", "cudnn_version")) if key in build
     ]
     return f"yes ({', '.join(known)})" if known else "yes"
 
@@ -150,7 +145,5 @@ def _advise(gpus: Sequence[_Gpu], found: dict[str, Any], log: str) -> list[str]:
     number = len(devices) - len(errors)
     usable = f"TensorFlow uses {number} GPU{'' if number == 1 else 's'}."
     if gpus and len(devices) < len(gpus):
-        sentences.append(
-            f"nvidia-smi lists {len(gpus)} GPUs, TensorFlow {len(devices)}: see CUDA_VISIBLE_DEVICES."
-        )
+        sentences.append(f"nvidia-smi lists {len(gpus)} GPUs, TensorFlow {len(devices)}: see CUDA_VISIBLE_DEVICES.")
     return [usable, *sentences]

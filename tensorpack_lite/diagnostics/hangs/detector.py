@@ -63,9 +63,7 @@ class HangDetector:
     def __init__(self, trainer: ExtendedTrainer, on_hang: str = "report") -> None:
         self._trainer, self._on_hang = trainer, on_hang
         self._main = threading.current_thread()
-        self._intervals: Dict[bool, Deque[float]] = {
-            is_step: deque(maxlen=_MAX_INTERVALS) for is_step in (True, False)
-        }
+        self._intervals: Dict[bool, Deque[float]] = {is_step: deque(maxlen=_MAX_INTERVALS) for is_step in (True, False)}
         self.longest_waits: Dict[str, float] = {}
         self._num_reports = 0
         self._first_step = 0

@@ -23,9 +23,7 @@ from .wait_graph import find_chain
 
 _FOR_ROOM, _ENDED = STATE_WORDS[WAITS_FOR_ROOM], STATE_WORDS[ENDED]
 _SESSION, _FEED = os.path.join("python", "client", "session.py"), os.path.join("input_source", "feed.py")
-_BEFORE_THE_FIRST = (
-    "StagingInput puts it there in the first step; evaluate tensors of the model only after that."
-)
+_BEFORE_THE_FIRST = "StagingInput puts it there in the first step; evaluate tensors of the model only after that."
 _PY_FUNC = "script_ops.py"
 _MAX_THREADS = 4
 
@@ -125,10 +123,14 @@ def _describe_main(trainer: ExtendedTrainer, stack: Sequence[Line], source: Inpu
     who, state = source.flow.meters()[0].name.partition(":")[0], source.flow.meters()[0].read().state
     thread = _enqueue_thread(source)
     if thread is not None and thread.ident is None:
-        return f"{what} waits for data, but the thread of {who} was never started: the callbacks of the input are missing."
+        return (
+            f"{what} waits for data, but the thread of {who} was never started: the callbacks of the input are missing."
+        )
     if state == _FOR_ROOM:
         cause = ", or waits for another rank" if trainer.size > 1 else ""
-        return f"{what} is inside session.run. The data is ready ({who} is full), so the graph itself does not end{cause}."
+        return (
+            f"{what} is inside session.run. The data is ready ({who} is full), so the graph itself does not end{cause}."
+        )
     if state == _ENDED:
         return f"{what} waits for data, but the thread of {who} has ended."
     return f"{what} waits for data: {who} is empty."

@@ -23,9 +23,7 @@ _STUCK_SECONDS = 1.0  # how long a worker has not moved before it is asked for i
 _MAX_NAMED = 4  # workers of one stage
 _OPENCV = re.compile(r"\bcv2\.")
 _IN_LOCK = " (was this lock held when the worker was forked? See docs/hangs.md)"
-_IN_OPENCV = (
-    " (OpenCV's threads do not survive a fork: call cv2.setNumThreads(0), or use spawn. See docs/hangs.md)"
-)
+_IN_OPENCV = " (OpenCV's threads do not survive a fork: call cv2.setNumThreads(0), or use spawn. See docs/hangs.md)"
 
 
 class Stack(NamedTuple):
@@ -116,9 +114,7 @@ def _add_processes(meter: Meter, chain: Chain) -> None:
             chain.lines.append(f"worker{'s' * (len(same) > 1)} {names}: {state}")
 
 
-def _describe_worker(
-    meter: Meter, worker: WorkerProcess, readings: list[Reading], trouble: str, chain: Chain
-) -> str:
+def _describe_worker(meter: Meter, worker: WorkerProcess, readings: list[Reading], trouble: str, chain: Chain) -> str:
     stack = Stack([], worker.stacks.note if worker.stacks is not None else "")
     if not trouble:
         stack = stack._replace(lines=_ask_worker(meter, worker, readings, chain))

@@ -92,7 +92,9 @@ def order_of_savers(training: ExaminedTraining) -> Iterator[Remark]:
         late = find_reporter_behind(callbacks, saver, saver.monitor_stat)
         if late is not None:
             text = f"it is called before {late}, which reports '{saver.monitor_stat}', so it has only the previous epoch's value."
-            advice = f"Put it after {late}; after the default callbacks, in extra_callbacks=[*DEFAULT_CALLBACKS(), ...]."
+            advice = (
+                f"Put it after {late}; after the default callbacks, in extra_callbacks=[*DEFAULT_CALLBACKS(), ...]."
+            )
             yield Remark("G14", saver.state_name, text, advice)
 
 

@@ -57,9 +57,7 @@ def method_that_nothing_calls(training: ExaminedTraining) -> Iterator[Remark]:
                 continue
             code = method.__code__
             place = show_place(code.co_filename, code.co_firstlineno)
-            yield Remark(
-                "G21", kind.__name__, f"`{name}` is never called.", f"Did you mean `{moment}`?", place
-            )
+            yield Remark("G21", kind.__name__, f"`{name}` is never called.", f"Did you mean `{moment}`?", place)
 
 
 def _find_moment(name: str) -> str | None:

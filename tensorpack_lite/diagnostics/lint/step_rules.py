@@ -112,9 +112,7 @@ def train_on_one_batch(training: ExaminedTraining) -> list[Remark]:
     return remarks
 
 
-def _examine(
-    training: ExaminedTraining, session: tf.Session, feeds: dict[tf.Tensor, np.ndarray]
-) -> Iterator[Remark]:
+def _examine(training: ExaminedTraining, session: tf.Session, feeds: dict[tf.Tensor, np.ndarray]) -> Iterator[Remark]:
     terms = find_terms(training.graph, training.cost)
     if terms is not None and _is_independent(training, terms):
         yield from _mixed_samples(session, feeds, terms)
@@ -131,9 +129,7 @@ def _examine(
     same = [var for var, old, new in zip(expected, initial[0], final[0]) if np.array_equal(old, new)]
     if same:
         text = f"it did not change in {NUM_STEPS} steps on one batch."
-        advice = (
-            "Look for a gradient that is always 0: a dead activation, a comparison, or a learning rate of 0."
-        )
+        advice = "Look for a gradient that is always 0: a dead activation, a comparison, or a learning rate of 0."
         yield remark_on("T02", same, text, advice)
     if terms is not None:
         first, last = float(np.mean(initial[1])), float(np.mean(final[1]))
@@ -143,9 +139,7 @@ def _examine(
             yield remark_on("T02", terms.loss.op, text, advice)
 
 
-def _mixed_samples(
-    session: tf.Session, feeds: dict[tf.Tensor, np.ndarray], terms: CostTerms
-) -> Iterator[Remark]:
+def _mixed_samples(session: tf.Session, feeds: dict[tf.Tensor, np.ndarray], terms: CostTerms) -> Iterator[Remark]:
     losses = session.run(terms.loss.op.outputs[0], feeds)
     num = {len(array) for array in feeds.values() if array.ndim}
     if len(num) != 1 or losses.shape[:1] != tuple(num) or len(losses) < 2:

@@ -78,7 +78,5 @@ def _stages(flow: DataFlow) -> Iterator[DataFlow]:
 def _batches_in(flow: DataFlow) -> list[Any]:
     """Return the stages that make batches of equal numbers of samples."""
     return [
-        stage
-        for stage in _stages(flow)
-        if isinstance(stage, BatchData) and not isinstance(stage, BatchDataByShape)
+        stage for stage in _stages(flow) if isinstance(stage, BatchData) and not isinstance(stage, BatchDataByShape)
     ]

@@ -64,9 +64,7 @@ def averages_without_update(training: ExaminedTraining) -> Iterator[Remark]:
             idle.append(variable)
     if idle:
         text = "batch normalization in training uses moving averages that are neither updated nor restored."
-        advice = (
-            "Pass training=True in training towers, e.g. training=get_current_tower_context().is_training."
-        )
+        advice = "Pass training=True in training towers, e.g. training=get_current_tower_context().is_training."
         yield remark_on("G05", idle, text, advice)
 
 
@@ -230,7 +228,9 @@ def _remarks_on_missing(missing: dict[str, Any], unused: dict[str, Any], num_wan
     if len(missing) > num_wanted / 2 and len(unused) > total:
         names = f"{list_names(list(missing))} of the model, and {list_names(list(unused))} of the file"
         text = f"only {total} of {num_wanted} variables are restored; these have no counterpart: {names}."
-        advice = "If they are the same variables, rename the values: load_checkpoint_vars(path), then pass a dictionary."
+        advice = (
+            "If they are the same variables, rename the values: load_checkpoint_vars(path), then pass a dictionary."
+        )
         yield Remark("G10", next(iter(missing)), text, advice)
 
 

@@ -104,9 +104,7 @@ class ManifestWriter(Callback):
             self._before_train()
         if not self._manifest["resumptions"]:
             self._set_late_parts()
-            self._manifest["first datapoints"] = [
-                source.flow.first_checksums() for source in inputs_of(self.trainer)
-            ]
+            self._manifest["first datapoints"] = [source.flow.first_checksums() for source in inputs_of(self.trainer)]
         monitors = self.trainer.monitors
         histories = {name: monitors.get_history(name) for name in monitors.scalar_names}
         self._manifest["statistics"] = {name: _summarize(history) for name, history in histories.items()}
@@ -167,9 +165,7 @@ class ManifestWriter(Callback):
         outcome = "unknown" if loop.outcome is None else loop.outcome.value
         error = None if loop.error is None else f"{type(loop.error).__name__}: {loop.error}"
         return {
-            "outcome": "preempted"
-            if isinstance(loop.error, Preempted) and loop.error.code == 143
-            else outcome,
+            "outcome": "preempted" if isinstance(loop.error, Preempted) and loop.error.code == 143 else outcome,
             "error": error if loop.outcome is not Outcome.FINISHED else None,
             "epoch": loop.epoch_num,
             "global_step": loop.global_step,

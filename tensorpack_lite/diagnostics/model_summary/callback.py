@@ -35,7 +35,5 @@ class ModelSummary(Callback):
         logger.info(f"Summary of the model:\n{show_summary(self.summary)}")
         directory = logger.get_logger_dir()
         if directory is not None:
-            with replacing(os.path.join(directory, "model.json")) as path, open(
-                path, "w", encoding="utf-8"
-            ) as file:
+            with replacing(os.path.join(directory, "model.json")) as path, open(path, "w", encoding="utf-8") as file:
                 json.dump(as_json(self.summary), file, indent=1)

@@ -14,12 +14,8 @@ _POOLS = ("AvgPool", "MaxPool", "AvgPool3D", "MaxPool3D")
 _REDUCTIONS = ("Max", "Mean", "Min", "Prod", "Sum", "SquaredDifference", "L2Loss")
 # operations for each element of the output; exponentials and the like count as one
 _BY_ELEMENT = {
-    **dict.fromkeys(
-        ("Add", "AddV2", "AddN", "BiasAdd", "Sub", "Mul", "Div", "RealDiv", "Maximum", "Minimum"), 1
-    ),
-    **dict.fromkeys(
-        ("Abs", "Elu", "Erf", "Exp", "Log", "Log1p", "Neg", "Pow", "Relu", "Relu6", "Rsqrt", "Selu"), 1
-    ),
+    **dict.fromkeys(("Add", "AddV2", "AddN", "BiasAdd", "Sub", "Mul", "Div", "RealDiv", "Maximum", "Minimum"), 1),
+    **dict.fromkeys(("Abs", "Elu", "Erf", "Exp", "Log", "Log1p", "Neg", "Pow", "Relu", "Relu6", "Rsqrt", "Selu"), 1),
     **dict.fromkeys(("Sigmoid", "Softplus", "Sqrt", "Square", "SquaredDifference", "Tanh", "Reciprocal"), 1),
     **dict.fromkeys(("Softmax", "LogSoftmax"), 3),
     **dict.fromkeys(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"), 4),

@@ -14,12 +14,8 @@ _HEAD = ("layer", "output shape", "parameters", "FLOPs", "kept for gradients")
 def show_summary(summary: Summary) -> str:
     """Return a table of the layers, and lines with the sums and the memory."""
     rows = [_row(layer) for layer in summary.layers]
-    rows.append(
-        ["total", "", f"{summary.parameters:,}", show_number(summary.flops), show_bytes(summary.kept)]
-    )
-    table = tabulate(
-        rows, headers=_HEAD, colalign=("left", "left", "right", "right", "right"), disable_numparse=True
-    )
+    rows.append(["total", "", f"{summary.parameters:,}", show_number(summary.flops), show_bytes(summary.kept)])
+    table = tabulate(rows, headers=_HEAD, colalign=("left", "left", "right", "right", "right"), disable_numparse=True)
     return "\n".join([table, *sentences(summary)])
 
 
@@ -54,11 +50,7 @@ def as_json(summary: Summary) -> dict[str, Any]:
 
 
 def _row(layer: Any) -> list[str]:
-    shape = (
-        ""
-        if layer.shape is None
-        else str(["?" if size is None else size for size in layer.shape]).replace("'", "")
-    )
+    shape = "" if layer.shape is None else str(["?" if size is None else size for size in layer.shape]).replace("'", "")
     return [layer.name, shape, f"{layer.parameters:,}", show_number(layer.flops), show_bytes(layer.kept)]
 
 

@@ -112,9 +112,7 @@ class _Counter:
         layers = [self._describe(name, operations) for name, operations in members.items()]
         total = _sum(layer.flops for layer in layers)
         shown = [
-            layer
-            for layer in layers
-            if layer.name and (layer.parameters or (layer.flops or 0) > _SMALL * (total or 0))
+            layer for layer in layers if layer.name and (layer.parameters or (layer.flops or 0) > _SMALL * (total or 0))
         ]
         small = [layer for layer in layers if layer not in shown]
         if small:
@@ -172,11 +170,7 @@ class _Counter:
         for user in tensor.consumers():
             if user.name in self._backward and user.type not in ("Shape", "ShapeN", "Size"):
                 return True
-            if (
-                user.type in _ALIASES
-                and user.name in self._forward
-                and self._is_read_by_gradients(user.outputs[0])
-            ):
+            if user.type in _ALIASES and user.name in self._forward and self._is_read_by_gradients(user.outputs[0]):
                 return True
         return False
 

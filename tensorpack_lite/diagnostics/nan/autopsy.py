@@ -155,11 +155,11 @@ def _cause(incident: Incident, found: _Findings) -> str:
     if not broken and culprit is None and reason is None and incident.is_overflow:
         return _about_overflow(incident)
     if broken and not incident.is_held and not incident.is_variable:
-        return (
-            "The update of this step was not held back and broke variables, so the step cannot be run again."
-        )
+        return "The update of this step was not held back and broke variables, so the step cannot be run again."
     if broken:
-        sentence = f"A variable was not finite already ({list_names(broken)}): the update of step {incident.step - 1} broke it"
+        sentence = (
+            f"A variable was not finite already ({list_names(broken)}): the update of step {incident.step - 1} broke it"
+        )
         norms = incident.norms()[:-1]
         return f"{sentence}, {_compare(norms)}." if norms else f"{sentence}."
     if culprit is None:
@@ -182,9 +182,7 @@ def _cause(incident: Incident, found: _Findings) -> str:
 
 
 def _about_overflow(incident: Incident) -> str:
-    sentence = (
-        "The gradients are finite, but so large that the square of their norm is not: training has diverged."
-    )
+    sentence = "The gradients are finite, but so large that the square of their norm is not: training has diverged."
     if len(incident.history) > 1:
         losses = zip(incident.names, incident.history[-2])
         before = [f"{name} was {float(np.sum(value)):.5g}" for name, value in losses]
@@ -289,9 +287,7 @@ def _tables(incident: Incident, found: _Findings) -> list[tuple[str, list[str], 
         shown = [list(activation) for activation in reversed(found.activations[-_NUM_SHOWN:])]
         title = "Tensors, from the first one that is not finite backwards"
         tables.append((title, ["tensor", "operation", "shape", "largest absolute value"], shown))
-    floats = [
-        (name, value.shape, largest(value)) for name, value in found.weights.items() if _is_float(value)
-    ]
+    floats = [(name, value.shape, largest(value)) for name, value in found.weights.items() if _is_float(value)]
     floats.sort(key=lambda row: -np.nan_to_num(row[2], nan=np.inf))
     headers = ["variable", "shape", "largest absolute value"]
     tables.append(("Variables before the step", headers, [list(row) for row in floats]))

@@ -54,8 +54,7 @@ def write_pictures(directory: str, batch: TowerBatch, samples: Sequence[int]) ->
 def describe_sample(batch: TowerBatch, sample: int) -> str:
     """Return the values of a sample's small components, and the range of the others."""
     return ", ".join(
-        f"{name} {_describe(array[sample] if array.ndim else array)}"
-        for name, array in zip(batch.names, batch.arrays)
+        f"{name} {_describe(array[sample] if array.ndim else array)}" for name, array in zip(batch.names, batch.arrays)
     )
 
 

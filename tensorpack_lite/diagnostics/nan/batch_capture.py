@@ -121,9 +121,7 @@ def training_towers(trainer: LoopTrainer) -> list[Any]:
     return list(trainer.towers.training())  # type: ignore[attr-defined]
 
 
-def tensors_computed_from(
-    tensors: Sequence[tf.Tensor], is_wanted: Callable[[tf.Tensor], bool]
-) -> list[tf.Tensor]:
+def tensors_computed_from(tensors: Sequence[tf.Tensor], is_wanted: Callable[[tf.Tensor], bool]) -> list[tf.Tensor]:
     """
     Return the tensors that some tensors depend on, and those, in the order of the graph.
 
@@ -139,6 +137,4 @@ def tensors_computed_from(
             operations[op.name] = op
             waiting.extend(tensor.op for tensor in op.inputs)
     ordered = [op for op in tensors[0].graph.get_operations() if op.name in operations and op.type != "Const"]
-    return [
-        tensor for op in ordered if not inside_control_flow(op) for tensor in op.outputs if is_wanted(tensor)
-    ]
+    return [tensor for op in ordered if not inside_control_flow(op) for tensor in op.outputs if is_wanted(tensor)]

@@ -114,9 +114,7 @@ class TerminateOnNaN(Callback):
         return found
 
     def _hold_updates(self, is_good: tf.Tensor) -> None:
-        targets = [
-            update for update in tf.get_collection(tf.GraphKeys.UPDATE_OPS) if hasattr(update, "graph")
-        ]
+        targets = [update for update in tf.get_collection(tf.GraphKeys.UPDATE_OPS) if hasattr(update, "graph")]
         if self.trainer.step_ops or self.trainer.train_op is not None:
             targets += find_step_ops(self.trainer)
         let_updates_pass_if(is_good, targets)
@@ -147,7 +145,9 @@ class TerminateOnNaN(Callback):
         suspect = self._suspects[first_bad] if first_bad < len(self._suspects) else None
         is_loss = not all(np.isfinite(value).all() for value in values[:num_losses])
         what = "loss" if is_loss or not self._gradients else "loss or gradient"
-        message = f"TerminateOnNaN: {what} is not finite at global_step={step}, epoch {self.epoch_num}: {', '.join(shown)}."
+        message = (
+            f"TerminateOnNaN: {what} is not finite at global_step={step}, epoch {self.epoch_num}: {', '.join(shown)}."
+        )
         if suspect is not None:
             num = len(self._suspects)
             message += f" Of {num} tensors, the first with NaN or infinity is {_describe(suspect)}."
@@ -155,9 +155,7 @@ class TerminateOnNaN(Callback):
             message = self._examine(message, step, values, suspect)
         return FloatingPointError(message) if self._fail else StopTraining(message)
 
-    def _examine(
-        self, message: str, step: int, values: Sequence[np.ndarray], suspect: tf.Tensor | None
-    ) -> str:
+    def _examine(self, message: str, step: int, values: Sequence[np.ndarray], suspect: tf.Tensor | None) -> str:
         incident = Incident(
             step=step,
             names=self._names,

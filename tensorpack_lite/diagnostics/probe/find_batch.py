@@ -139,9 +139,7 @@ def double(measure: Callable[[int], Optional[Measured]], gain: float, limit: int
             most = limit or (math.inf if result.is_on_gpu else available_memory())
             if result.memory_of_twice > most:
                 needed = f"{result.memory_of_twice / 1e6:,.0f} MB"
-                search.end = (
-                    f"A batch of {2 * result.batch:,} would need about {needed} (limit {most / 1e6:,.0f} MB)."
-                )
+                search.end = f"A batch of {2 * result.batch:,} would need about {needed} (limit {most / 1e6:,.0f} MB)."
     return search
 
 

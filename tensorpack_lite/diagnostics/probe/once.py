@@ -22,9 +22,7 @@ class Once(Extension):
         options: those of the request.
     """
 
-    def __init__(
-        self, answer: Callable[[ExtendedTrainer, Mapping[str, Any]], int], options: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, answer: Callable[[ExtendedTrainer, Mapping[str, Any]], int], options: Mapping[str, Any]) -> None:
         self._answer, self._options = answer, options
 
     def after_setup(self, trainer: ExtendedTrainer) -> None:

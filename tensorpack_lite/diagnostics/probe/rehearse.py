@@ -66,9 +66,7 @@ def rehearse_this_program() -> None:
         return
     program = own_program()
     if not program:
-        raise ValueError(
-            "TrainConfig: rehearse=True needs a script (expected a file, got an interactive session)."
-        )
+        raise ValueError("TrainConfig: rehearse=True needs a script (expected a file, got an interactive session).")
     parts, code = _rehearse(program)
     if code:
         raise RuntimeError(
@@ -76,14 +74,10 @@ def rehearse_this_program() -> None:
         )
     text = " ".join(["All parts of the training have worked in a rehearsal.", *estimate(parts[0]["facts"])])
     rows = [row for part in parts for row in part["rows"]]
-    write_note(
-        "rehearsal", text, parts=[{"part": name.strip(), "seconds": seconds} for name, seconds, _ in rows]
-    )
+    write_note("rehearsal", text, parts=[{"part": name.strip(), "seconds": seconds} for name, seconds, _ in rows])
 
 
-def _run(
-    program: Sequence[str], folder: str, log: str, options: dict[str, Any]
-) -> tuple[dict[str, Any], int]:
+def _run(program: Sequence[str], folder: str, log: str, options: dict[str, Any]) -> tuple[dict[str, Any], int]:
     """Run the script, and return the results of its training with the exit code."""
     path = os.path.join(folder, "results.json")
     code = run_probe(

@@ -71,9 +71,7 @@ def show_schedules(trainer: ExtendedTrainer, options: Mapping[str, Any]) -> int:
         plans = [plan(setter, steps, first - 1, epochs) for setter in known]
     trainer.hooked_sess.close()
     setters = [setter for setter in map(innermost, callbacks) if isinstance(setter, HyperParamSetter)]
-    unknown = [
-        f"{setter.param.readable_name} ({type(setter).__name__})" for setter in setters if setter not in known
-    ]
+    unknown = [f"{setter.param.readable_name} ({type(setter).__name__})" for setter in setters if setter not in known]
     sys.stdout.write(f"{show_plans(plans, unknown, steps)}\n")
     if options["output"] is not None and plans:
         draw_plans(plans, options["output"])
@@ -126,10 +124,7 @@ def show_plans(plans: list[Plan], unknown: list[str], steps_per_epoch: int) -> s
             f"{steps_per_epoch} steps:\n{curve}"
         )
     if plans:
-        rows = [
-            [f"{epoch + 1:g}", *(f"{schedule.at(epoch):.4g}" for schedule in plans)]
-            for epoch in _shown(plans[0])
-        ]
+        rows = [[f"{epoch + 1:g}", *(f"{schedule.at(epoch):.4g}" for schedule in plans)] for epoch in _shown(plans[0])]
         headers = ["in epoch, at its beginning", *(schedule.name for schedule in plans)]
         parts.append(tabulate(rows, headers=headers, disable_numparse=True))
     if unknown:

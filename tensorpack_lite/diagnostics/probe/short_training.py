@@ -80,9 +80,7 @@ class ShortTraining(Extension):
                 self._predict(trainer.model)
                 self.ends("")
         except BaseException as error:  # which is raised again; SystemExit and Ctrl-C end the part, too
-            self._rows.append(
-                [self._part, time.perf_counter() - self._began, f"{type(error).__name__}: {error}"]
-            )
+            self._rows.append([self._part, time.perf_counter() - self._began, f"{type(error).__name__}: {error}"])
             raise
         finally:
             self._write()
@@ -172,9 +170,7 @@ class ShortTraining(Extension):
             end = read_end(init.path)  # without it, the callbacks behind the saver are called again
             init.checkpoint_state = end.state if end is not None else read_state(init.path + STATE_SUFFIX)
         if init.checkpoint_state is not None:  # a script that resumes counts epochs with all of their steps
-            place = ResumePoint.from_dict(
-                init.checkpoint_state.get("place"), "the checkpoint of the rehearsal"
-            )
+            place = ResumePoint.from_dict(init.checkpoint_state.get("place"), "the checkpoint of the rehearsal")
             first = place.starting_epoch
         trainer.arguments = full._replace(
             session_init=init,

@@ -49,8 +49,7 @@ def describe_advice(load: Load, options: Sequence[Advice]) -> str:
     part = options[0].part
     subject = f"{part.slowest.name} in a runner or map with" if part.kind == HERE else "With"
     changes = [
-        f"{option.num_workers} workers: {option.gain:.2g}x{_then(option)}{_memory(option)}."
-        for option in options
+        f"{option.num_workers} workers: {option.gain:.2g}x{_then(option)}{_memory(option)}." for option in options
     ]
     return f"{subject} {' With '.join(changes)}{saving}"
 

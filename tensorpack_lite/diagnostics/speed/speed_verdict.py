@@ -143,9 +143,7 @@ def describe_slowest(summaries: Sequence[Optional[Dict[str, Any]]]) -> Optional[
     slowest: Any = summaries[rank]
     if slowest["outside"] - of_others < _MORE * slowest["total"]:
         return None
-    spends = (
-        f"{format_ms(slowest['outside'])} of each step of {format_ms(slowest['total'])} outside its graph"
-    )
+    spends = f"{format_ms(slowest['outside'])} of each step of {format_ms(slowest['total'])} outside its graph"
     text = f"the other ranks wait for rank {rank}, which spends {spends}; the others spend {format_ms(of_others)}."
     return Slowest(rank, f"{text} Rank {rank}: {slowest['text']}")
 
@@ -153,9 +151,7 @@ def describe_slowest(summaries: Sequence[Optional[Dict[str, Any]]]) -> Optional[
 def _name_calls(calls: Sequence[Tuple[str, float]]) -> str:
     """Return the most expensive methods of callbacks, with their times in a step."""
     total = sum(seconds for _, seconds in calls)
-    names = [
-        f"{name} {format_ms(seconds)}" for name, seconds in calls[:_MAX_NAMED] if seconds >= _NAMED * total
-    ]
+    names = [f"{name} {format_ms(seconds)}" for name, seconds in calls[:_MAX_NAMED] if seconds >= _NAMED * total]
     return f": {'; '.join(names)}" if names else ""
 
 

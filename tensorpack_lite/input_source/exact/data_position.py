@@ -53,9 +53,7 @@ class DataPosition(Stream):
         ValueError: the stages of the DataFlow differ from those that were saved, and `is_strict`.
     """
 
-    def __init__(
-        self, who: str, flow: DataFlow, saved: State | None, is_strict: bool, num_ahead: int = 4096
-    ) -> None:
+    def __init__(self, who: str, flow: DataFlow, saved: State | None, is_strict: bool, num_ahead: int = 4096) -> None:
         difference = None if saved is None else find_difference(flow, saved["flow"])
         if difference is not None:
             message = f"{who}: the DataFlow differs from the one that was saved: {difference}."
@@ -69,9 +67,7 @@ class DataPosition(Stream):
         self.start = 0 if saved is None else int(saved["used"])
         self._last = 0 if saved is None else int(saved["snapshot"])
         self._saved_flow = None if saved is None else saved["flow"]
-        self._expected: Dict[int, Any] = (
-            {} if saved is None else {int(t): d for t, d in saved["witnesses"].items()}
-        )
+        self._expected: Dict[int, Any] = {} if saved is None else {int(t): d for t, d in saved["witnesses"].items()}
         self._num_expected = len(self._expected)
         self._snapshots: Deque[_Snapshot] = deque()
         self._snapshot_due = 0.0

@@ -102,9 +102,7 @@ class EndSignals:
         self._thread.start()
         if not is_main_thread():
             name = threading.current_thread().name
-            logger.warning(
-                f"SIGTERM is not handled, because train() runs in the thread {name}. Save regularly."
-            )
+            logger.warning(f"SIGTERM is not handled, because train() runs in the thread {name}. Save regularly.")
             return
         os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
         if self._saves is not None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:

@@ -66,9 +66,7 @@ def find_module(name: str) -> ModuleType:
             if isinstance(inner, ModuleType):
                 found = inner
             elif "python" not in rest[:i]:
-                raise ImportError(
-                    f"tensorflow.contrib.{name} is not a module (got a {type(inner).__name__})."
-                )
+                raise ImportError(f"tensorflow.contrib.{name} is not a module (got a {type(inner).__name__}).")
     except AttributeError as error:
         raise ImportError(f"No module named tensorflow.contrib.{name}. {error}") from error
     return found

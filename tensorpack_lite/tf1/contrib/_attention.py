@@ -349,7 +349,5 @@ def _dense(units: int, name: str, dtype: Any) -> Any:
 
 def _zeros(batch_size: Any, size: Any, dtype: Any) -> tf.Tensor:
     zeros = tf.zeros([batch_size, size], dtype)
-    zeros.set_shape(
-        [tf.get_static_value(one) if isinstance(one, tf.Tensor) else one for one in (batch_size, size)]
-    )
+    zeros.set_shape([tf.get_static_value(one) if isinstance(one, tf.Tensor) else one for one in (batch_size, size)])
     return zeros

@@ -88,9 +88,7 @@ def _flat_shapes(shapes: Any) -> list[tf.TensorShape]:
     return [tf.TensorShape(shape) for shape in ordered]
 
 
-def _fill(
-    queues: list[Any], tensors: list[Any], which_bucket: Any, keep_input: Any, num_threads: int
-) -> None:
+def _fill(queues: list[Any], tensors: list[Any], which_bucket: Any, keep_input: Any, num_threads: int) -> None:
     """Create the queue runner that puts tensors into the queue of their bucket."""
     index = tf.cast(which_bucket, tf.int32)
     enqueues = [

@@ -50,9 +50,7 @@ class TrainingHelper(Helper):
         ValueError: `sequence_length` is not a vector.
     """
 
-    def __init__(
-        self, inputs: Any, sequence_length: Any, time_major: bool = False, name: str | None = None
-    ) -> None:
+    def __init__(self, inputs: Any, sequence_length: Any, time_major: bool = False, name: str | None = None) -> None:
         with tf.name_scope(name, "TrainingHelper", [inputs, sequence_length]):
             self.inputs = tf.nest.map_structure(tf.convert_to_tensor, inputs)
             self.sequence_length = tf.convert_to_tensor(sequence_length, name="sequence_length")

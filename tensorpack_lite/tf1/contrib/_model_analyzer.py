@@ -7,9 +7,7 @@ from typing import Any
 from ...compat import tfv1 as tf
 from ._lookup import contrib_names
 
-__getattr__, __dir__ = contrib_names(
-    __name__, sources=("tf.profiler",), title="tf.contrib.tfprof.model_analyzer"
-)
+__getattr__, __dir__ = contrib_names(__name__, sources=("tf.profiler",), title="tf.contrib.tfprof.model_analyzer")
 
 _COMMON = {
     "max_depth": 10000,

@@ -36,9 +36,7 @@ class MovingAverageOptimizer(tf.train.Optimizer):
         """Compute gradients with the wrapped optimizer."""
         return self._optimizer.compute_gradients(*args, **kwargs)
 
-    def apply_gradients(
-        self, grads_and_vars: Any, global_step: Any = None, name: str | None = None
-    ) -> tf.Operation:
+    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> tf.Operation:
         """Apply gradients with the wrapped optimizer, and update the averages."""
         pairs = list(grads_and_vars)
         train_op = self._optimizer.apply_gradients(pairs, global_step=global_step, name=name)
@@ -51,9 +49,7 @@ class MovingAverageOptimizer(tf.train.Optimizer):
             self._swapped[average.op.name] = variable.op.name
         return tf.group(train_op, average_op, name="train_with_avg")
 
-    def swapping_saver(
-        self, var_list: Any = None, name: str = "swapping_saver", **kwargs: Any
-    ) -> tf.train.Saver:
+    def swapping_saver(self, var_list: Any = None, name: str = "swapping_saver", **kwargs: Any) -> tf.train.Saver:
         """
         Return a saver that writes the averages under the names of the variables, and the other way round.
 

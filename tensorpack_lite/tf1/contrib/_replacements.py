@@ -21,8 +21,7 @@ _SHARED = {
         "training.NextQueuedSequenceBatch training.SequenceQueueingStateSaver"
     ),
     "Use tf.data.experimental.rejection_resample.": (
-        "training.rejection_sample training.resample_at_rate training.stratified_sample "
-        "training.weighted_resample"
+        "training.rejection_sample training.resample_at_rate training.stratified_sample training.weighted_resample"
     ),
     "Run the script on TensorFlow 1.15.": (
         "bayesflow bigtable boosted_trees cloud constrained_optimization copy_graph decision_trees factorization ffmpeg "

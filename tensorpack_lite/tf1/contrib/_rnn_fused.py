@@ -143,9 +143,7 @@ class LSTMBlockFusedCell(FusedRNNCell):
             bias = tf.get_variable("bias", [4 * units], x.dtype, initializer=tf.zeros_initializer())
             peepholes = {f"wc{gate}": tf.zeros([units], x.dtype) for gate in "ifo"}
             if self._use_peephole:
-                peepholes = {
-                    f"wc{gate}": tf.get_variable(f"w_{gate}_diag", [units], x.dtype) for gate in "ifo"
-                }
+                peepholes = {f"wc{gate}": tf.get_variable(f"w_{gate}_diag", [units], x.dtype) for gate in "ifo"}
         length = tf.shape(x)[0] if lengths is None else tf.reduce_max(lengths)
         result = tf.raw_ops.BlockLSTM(
             seq_len_max=tf.cast(length, tf.int64),

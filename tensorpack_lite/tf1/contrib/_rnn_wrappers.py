@@ -141,9 +141,7 @@ class HighwayWrapper(_Wrapper):
         carry_bias_init: initial bias of the carry gate, and minus that of the transform gate.
     """
 
-    def __init__(
-        self, cell: Any, couple_carry_transform_gates: bool = True, carry_bias_init: float = 1.0
-    ) -> None:
+    def __init__(self, cell: Any, couple_carry_transform_gates: bool = True, carry_bias_init: float = 1.0) -> None:
         super().__init__(cell)
         self._coupled, self._bias = couple_carry_transform_gates, carry_bias_init
 

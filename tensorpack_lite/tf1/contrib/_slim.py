@@ -60,9 +60,7 @@ def complete_tf_slim() -> None:
         for name in _MODULES:
             if isinstance(names.get(name), ModuleType):
                 names[name] = _WithMovedNames(names[name])
-        if (
-            "normalization_layers" in names
-        ):  # it imports its class from a place where tf_keras no longer has it
+        if "normalization_layers" in names:  # it imports its class from a place where tf_keras no longer has it
             names["normalization_layers"] = importlib.import_module(tf.layers.BatchNormalization.__module__)
 
 

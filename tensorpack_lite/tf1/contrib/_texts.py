@@ -130,9 +130,7 @@ class VocabularyProcessor:
     def transform(self, raw_documents: Iterable[str]) -> Iterator[np.ndarray]:
         """Yield the array of each text, int64."""
         for tokens in self._tokenizer(raw_documents):
-            numbers = [
-                self.vocabulary_.get(token) for _, token in zip(range(self.max_document_length), tokens)
-            ]
+            numbers = [self.vocabulary_.get(token) for _, token in zip(range(self.max_document_length), tokens)]
             yield np.array(numbers + [0] * (self.max_document_length - len(numbers)), np.int64)
 
     def reverse(self, documents: Iterable[Iterable[int]]) -> Iterator[str]:

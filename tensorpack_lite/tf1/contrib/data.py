@@ -19,18 +19,12 @@ def batch_and_drop_remainder(batch_size: int) -> Transformation:
     return lambda dataset: dataset.batch(batch_size, drop_remainder=True)
 
 
-def padded_batch_and_drop_remainder(
-    batch_size: int, padded_shapes: Any, padding_values: Any = None
-) -> Transformation:
+def padded_batch_and_drop_remainder(batch_size: int, padded_shapes: Any, padding_values: Any = None) -> Transformation:
     """Return a function for `Dataset.apply` that pads and batches, and drops an incomplete last batch."""
-    return lambda dataset: dataset.padded_batch(
-        batch_size, padded_shapes, padding_values, drop_remainder=True
-    )
+    return lambda dataset: dataset.padded_batch(batch_size, padded_shapes, padding_values, drop_remainder=True)
 
 
-def sloppy_interleave(
-    map_func: Callable[..., Any], cycle_length: int, block_length: int = 1
-) -> Transformation:
+def sloppy_interleave(map_func: Callable[..., Any], cycle_length: int, block_length: int = 1) -> Transformation:
     """Return a function for `Dataset.apply` that interleaves data sets in the order in which they are ready."""
     return tf.data.experimental.parallel_interleave(map_func, cycle_length, block_length, sloppy=True)
 
@@ -41,8 +35,7 @@ def assert_element_shape(expected_shapes: Any) -> Transformation:
     def ensure(*elements: Any) -> Any:
         one = elements[0] if len(elements) == 1 else elements
         flat = [
-            tf.ensure_shape(tensor, shape)
-            for tensor, shape in zip(tf.nest.flatten(one), _flat_shapes(expected_shapes))
+            tf.ensure_shape(tensor, shape) for tensor, shape in zip(tf.nest.flatten(one), _flat_shapes(expected_shapes))
         ]
         return tf.nest.pack_sequence_as(one, flat)
 

@@ -11,9 +11,7 @@ _HAS_PROBABILITY = find_spec("tensorflow_probability") is not None
 
 __getattr__, __dir__ = contrib_names(
     __name__,
-    sources=(f"{_PROBABILITY}.distributions", "tf.distributions")
-    if _HAS_PROBABILITY
-    else ("tf.distributions",),
+    sources=(f"{_PROBABILITY}.distributions", "tf.distributions") if _HAS_PROBABILITY else ("tf.distributions",),
     inner={"bijectors": f"{_PROBABILITY}.bijectors"} if _HAS_PROBABILITY else {},
     same=("distributions", "ops"),
 )

@@ -81,9 +81,7 @@ def rotate(images: Any, angles: Any, interpolation: str = "NEAREST", name: str |
         return transform(images, angles_to_projective_transforms(angles, height, width), interpolation)
 
 
-def translate(
-    images: Any, translations: Any, interpolation: str = "NEAREST", name: str | None = None
-) -> tf.Tensor:
+def translate(images: Any, translations: Any, interpolation: str = "NEAREST", name: str | None = None) -> tf.Tensor:
     """
     Shift images by (dx, dy) pixels; pixels from outside are zero.
 

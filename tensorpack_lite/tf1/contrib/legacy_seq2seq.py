@@ -122,8 +122,6 @@ def sequence_loss(
 ) -> tf.Tensor:
     """Return the sum of `sequence_loss_by_example`, divided by N if `average_across_batch`."""
     with tf.name_scope(name, "sequence_loss", [*logits, *targets, *weights]):
-        losses = sequence_loss_by_example(
-            logits, targets, weights, average_across_timesteps, softmax_loss_function
-        )
+        losses = sequence_loss_by_example(logits, targets, weights, average_across_timesteps, softmax_loss_function)
         cost = tf.reduce_sum(losses)
         return cost / tf.cast(tf.shape(targets[0])[0], cost.dtype) if average_across_batch else cost

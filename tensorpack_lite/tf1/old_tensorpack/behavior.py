@@ -137,9 +137,7 @@ def name_with_index(export: Any) -> None:
     plain = export._make_signatures
 
     @functools.wraps(plain)
-    def make_signatures(
-        names: Sequence[str], inputs: Sequence[Any], outputs: Sequence[Any]
-    ) -> dict[str, Any]:
+    def make_signatures(names: Sequence[str], inputs: Sequence[Any], outputs: Sequence[Any]) -> dict[str, Any]:
         signatures = plain(names, inputs, outputs)
         with_index = [{tensor.name: tensor for tensor in tensors} for tensors in (inputs, outputs)]
         old = [name for name in names if name != export._DEFAULT_SIGNATURE]

@@ -94,9 +94,7 @@ _SERVED: dict[str, dict[str, str]] = {
     },
     "graph_builder graph_builder.utils": _same("trainv1.functions", "aggregate_grads average_grads"),
     "input_source.input_source": {"StagingInputWrapper": "input_source:StagingInput"},
-    ". models models.batch_norm": dict.fromkeys(
-        ("BatchNormV1", "BatchNormV2"), "models.batch_norm:BatchNorm"
-    ),
+    ". models models.batch_norm": dict.fromkeys(("BatchNormV1", "BatchNormV2"), "models.batch_norm:BatchNorm"),
     ". models models.common": {
         **_same("models.registry", "get_registered_layer"),
         **_same("models.tflayer", "rename_get_variable"),
@@ -146,9 +144,7 @@ _SERVED: dict[str, dict[str, str]] = {
         "replace_get_variable": "tfutils.varreplace:custom_getter_scope",
     },
     ". train train.input_data": {"InputData": "input_source:InputSource"},
-    ". train train.distributed": {
-        "DistributedReplicatedTrainer": "train.distributed:DistributedTrainerReplicated"
-    },
+    ". train train.distributed": {"DistributedReplicatedTrainer": "train.distributed:DistributedTrainerReplicated"},
     ". train train.interface": _same("train.interface", "apply_default_prefetch"),
     ". train train.multigpu train.utility": _same("graph_builder.utils", "LeastLoadedDeviceSetter"),
     "train": _same("input_source", _INPUTS),
@@ -188,9 +184,7 @@ _REMOVED: dict[str, dict[str, str]] = {
     "dataflow.dftools": dict.fromkeys(
         ("dump_dataflow_images", "dump_dataset_images"), "Write the images with cv2.imwrite."
     ),
-    "dataflow.imgaug": dict.fromkeys(
-        ("Albumentations", "IAAugmentor"), MODULES["dataflow.imgaug.external"].advice
-    ),
+    "dataflow.imgaug": dict.fromkeys(("Albumentations", "IAAugmentor"), MODULES["dataflow.imgaug.external"].advice),
     "dataflow.imgaug dataflow.imgaug.crop": dict.fromkeys(
         ("FixedCrop", "RandomCropAroundBox", "perturb_BB"), "Cut the array in MapDataComponent."
     ),
@@ -206,9 +200,7 @@ _REMOVED: dict[str, dict[str, str]] = {
         "DataParallelFeedInput": "Use FeedInput or QueueInput, whose towers get different data."
     },
     "graph_builder": {
-        **dict.fromkeys(
-            ("DistributedParameterServerBuilder", "DistributedReplicatedBuilder"), _REMOVED_BUILDER
-        ),
+        **dict.fromkeys(("DistributedParameterServerBuilder", "DistributedReplicatedBuilder"), _REMOVED_BUILDER),
         "SimplePredictBuilder": _PREDICTION,
     },
     ". graph_builder train": {"PredictorFactory": _PREDICTION},
@@ -231,9 +223,7 @@ _REMOVED: dict[str, dict[str, str]] = {
     "tfutils.export": {"ModelExport": "Use ModelExporter(config) of tensorpack_lite.predict.export."},
     "tfutils.model_utils": {"apply_slim_collections": "The trainers run tf.GraphKeys.UPDATE_OPS. Remove it."},
     "tfutils.scope_utils": {"get_name_scope_name": "Use tf.get_default_graph().get_name_scope()."},
-    ". train train.trainer": {
-        "MultiPredictorTowerTrainer": "Derive from TowerTrainer, and call its get_predictor()."
-    },
+    ". train train.trainer": {"MultiPredictorTowerTrainer": "Derive from TowerTrainer, and call its get_predictor()."},
     "trainv1 trainv1.multigpu": {"MultiGPUTrainerBase": OLD_NAMES["train.MultiGPUTrainerBase"].advice},
     ". utils utils.gpu utils.utils": {"get_gpus": "Use get_num_gpu() of tensorpack_lite.utils.gpu."},
     "utils.develop": {"LazyLoader": "Import the module in the function that uses it."},

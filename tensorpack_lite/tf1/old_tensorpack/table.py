@@ -17,9 +17,7 @@ STAR_NAMES = {
 
 # Renamed arguments of constructors: module -> class -> old name -> new name
 ARGUMENTS = {
-    "callbacks.saver": {
-        "ModelSaver": {"keep_recent": "max_to_keep", "keep_freq": "keep_checkpoint_every_n_hours"}
-    },
+    "callbacks.saver": {"ModelSaver": {"keep_recent": "max_to_keep", "keep_freq": "keep_checkpoint_every_n_hours"}},
     "dataflow.map_and_batch": {"MultiProcessMapAndBatchDataZMQ": {"nr_proc": "num_proc"}},
     "dataflow.map_process": {"MultiProcessMapDataZMQ": {"nr_proc": "num_proc"}},
     "dataflow.map_thread": {"MultiThreadMapData": {"nr_thread": "num_thread"}},
@@ -28,9 +26,7 @@ ARGUMENTS = {
         "MultiProcessRunner": {"nr_prefetch": "num_prefetch", "nr_proc": "num_proc"},
         "MultiProcessRunnerZMQ": {"nr_proc": "num_proc"},
     },
-    "dataflow.runner_thread": {
-        "MultiThreadRunner": {"nr_prefetch": "num_prefetch", "nr_thread": "num_thread"}
-    },
+    "dataflow.runner_thread": {"MultiThreadRunner": {"nr_prefetch": "num_prefetch", "nr_thread": "num_thread"}},
     "dataflow.shuffle": {"LocallyShuffleData": {"nr_reuse": "num_reuse"}},
     "predict.config": {
         "PredictConfig": {

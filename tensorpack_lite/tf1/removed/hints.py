@@ -38,8 +38,7 @@ HINTS = [
     (
         "TypeError",
         r"only 0-dimensional arrays can be converted to Python scalars",
-        "NumPy 2.4 converts only arrays without dimensions by float() and int(). Write x.item(). "
-        + _NUMPY_1.format(2),
+        "NumPy 2.4 converts only arrays without dimensions by float() and int(). Write x.item(). " + _NUMPY_1.format(2),
     ),
     (
         "ValueError",

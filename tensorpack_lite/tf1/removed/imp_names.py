@@ -67,9 +67,7 @@ def load_package(name: str, path: str) -> ModuleType:
 
 def _load(name: str, path: str, loader: Any) -> ModuleType:
     folder = [os.path.dirname(path)] if os.path.basename(path).startswith("__init__.") else None
-    spec: Any = importlib.util.spec_from_file_location(
-        name, path, loader=loader, submodule_search_locations=folder
-    )
+    spec: Any = importlib.util.spec_from_file_location(name, path, loader=loader, submodule_search_locations=folder)
     module = sys.modules.get(name)
     if module is None:
         module = importlib.util.module_from_spec(spec)
@@ -84,9 +82,7 @@ def _load(name: str, path: str, loader: Any) -> ModuleType:
     return sys.modules[name]
 
 
-def find_module(
-    name: str, path: Sequence[str] | None = None
-) -> tuple[IO[Any] | None, str, tuple[str, str, int]]:
+def find_module(name: str, path: Sequence[str] | None = None) -> tuple[IO[Any] | None, str, tuple[str, str, int]]:
     """
     Find a module. Returns its open file, its path, and its suffix, mode and kind.
 

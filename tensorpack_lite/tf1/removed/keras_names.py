@@ -32,10 +32,7 @@ _MODULES: Mapping[str, str] = {
     "legacy": "layers models",
     "legacy.layers": "layers",
     "objectives": "losses",
-    **{
-        f"utils.{name}": "utils"
-        for name in ("generic_utils", "multi_gpu_utils", "np_utils", "training_utils")
-    },
+    **{f"utils.{name}": "utils" for name in ("generic_utils", "multi_gpu_utils", "np_utils", "training_utils")},
 }
 
 # {such a module: the module in the source of Keras that has its other names}

@@ -64,8 +64,7 @@ def multi_gpu_model(
             outputs.append(found if isinstance(found, (list, tuple)) else [found])
     with tf.device("/cpu:0" if cpu_merge else f"/gpu:{numbers[0]}"):
         merged = [
-            layers.Concatenate(axis=0, name=name)(list(parts))
-            for name, parts in zip(model.output_names, zip(*outputs))
+            layers.Concatenate(axis=0, name=name)(list(parts)) for name, parts in zip(model.output_names, zip(*outputs))
         ]
     return view().keras.models.Model(model.inputs, merged)
 

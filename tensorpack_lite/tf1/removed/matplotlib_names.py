@@ -31,9 +31,7 @@ def register_cmap(name: str | None = None, cmap: Any = None, **kwargs: Any) -> N
 def hold(b: bool | None = None) -> None:
     """Do nothing: each plot is added to its axes (`matplotlib.pyplot.hold`)."""
     if b is False:
-        raise ValueError(
-            "matplotlib.pyplot.hold(False) does not exist any more. Call cla() before each plot."
-        )
+        raise ValueError("matplotlib.pyplot.hold(False) does not exist any more. Call cla() before each plot.")
 
 
 def ishold() -> bool:

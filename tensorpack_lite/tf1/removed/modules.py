@@ -137,9 +137,7 @@ class Completer:
 def _watch(loader: Any) -> None:
     """Make a loader complete the module that it executes."""
     plain = getattr(loader, "exec_module", None)
-    if (
-        isinstance(loader, type) or plain is None
-    ):  # modules that are built into Python are complete from the start
+    if isinstance(loader, type) or plain is None:  # modules that are built into Python are complete from the start
         return
 
     def execute(module: ModuleType) -> None:
@@ -153,9 +151,7 @@ class LostModules:
     """Finder of modules that have been removed. Those of Python 2 exist only for files of the script."""
 
     @staticmethod
-    def find_spec(
-        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         """Find a module that no other finder has found."""
         address = MODULES.get(name)
         if address is None:

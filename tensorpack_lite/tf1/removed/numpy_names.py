@@ -121,10 +121,7 @@ def obj2sctype(rep: Any, default: Any = None) -> Any:
 
 def issubsctype(arg1: Any, arg2: Any) -> bool:
     """Return whether the first type of scalars is below the second one."""
-    kinds = [
-        one if isinstance(one, type) and issubclass(one, np.generic) else obj2sctype(one)
-        for one in (arg1, arg2)
-    ]
+    kinds = [one if isinstance(one, type) and issubclass(one, np.generic) else obj2sctype(one) for one in (arg1, arg2)]
     return issubclass(*kinds)
 
 

@@ -40,9 +40,7 @@ _FIXERS = [
     "xreadlines",
     "zip",
 ]
-NEEDS_FISSIX = (
-    "It is in the syntax of Python 2. To translate it, Python 3.13 and later need: pip install fissix"
-)
+NEEDS_FISSIX = "It is in the syntax of Python 2. To translate it, Python 3.13 and later need: pip install fissix"
 
 
 def translate(text: str, path: str, is_script: bool) -> str | None:

@@ -54,9 +54,7 @@ class StringIO:
         self._file.close()
 
 
-def apply(
-    function: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-) -> Any:
+def apply(function: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
     """Call a function."""
     return function(*args, **(kwargs or {}))
 

@@ -84,21 +84,14 @@ def find_calls(tree: ast.Module, name_of: Callable[[ast.AST], str]) -> Iterator[
     pickled = _calls_with_items(nodes)
     for node, name in calls:
         arguments = {keyword.arg for keyword in node.keywords}
-        if (
-            name in ("yaml.load", "yaml.load_all")
-            and len(node.args) == 1
-            and not arguments
-            and _yaml_needs_loader()
-        ):
+        if name in ("yaml.load", "yaml.load_all") and len(node.args) == 1 and not arguments and _yaml_needs_loader():
             sentence = "a call without a Loader is an error. Under run, the Loader is yaml.FullLoader."
             yield node.lineno, name, sentence, True
         elif name == "numpy.fromstring" and "sep" not in arguments and _numpy_version() >= (2, 3):
             sentence = "reading bytes was removed. Under run, it is a copy of numpy.frombuffer."
             yield node.lineno, name, sentence, True
         elif name == "numpy.load" and (id(node) in pickled or "encoding" in arguments) and len(node.args) < 3:
-            sentence = (
-                "pickled objects are read only on request. If you trust the file, pass allow_pickle=True."
-            )
+            sentence = "pickled objects are read only on request. If you trust the file, pass allow_pickle=True."
             if not arguments & {"allow_pickle", None}:  # None: **arguments
                 yield node.lineno, name, sentence, False
 
@@ -122,9 +115,7 @@ def _calls_with_items(nodes: Sequence[ast.AST]) -> set[int]:
     return found
 
 
-def find_changes(
-    tree: ast.Module, source: bytes, names: Iterable[tuple[str, int]]
-) -> Iterator[tuple[int, str, str]]:
+def find_changes(tree: ast.Module, source: bytes, names: Iterable[tuple[str, int]]) -> Iterator[tuple[int, str, str]]:
     """
     Yield (line, name, sentence) for what `run` changes in a file in memory.
 
@@ -155,9 +146,7 @@ def _describe(use: Use, defined: set[str], source: bytes) -> str:
         "File(path)": b"h5py" in source,
     }
     if use.kind == "argument" and is_newer.get(use.name, True) and "encoding" not in use.name:
-        return (
-            "the argument was removed or has another meaning. Under run, it works in the files of the script."
-        )
+        return "the argument was removed or has another meaning. Under run, it works in the files of the script."
     if use.kind == "mode" and is_newer.get(use.name, sys.version_info >= (3, 11)):
         return "the mode was removed or has another meaning. Under run, it works in the files of the script."
     if use.kind == "item":

@@ -99,9 +99,7 @@ class _Rewriter(ast.NodeTransformer):
         self._divides = is_translated and not _imports_division(tree)
         self._bound = bound_names(tree)
         imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
-        self._modules = {
-            (alias.asname or alias.name).split(".")[0] for node in imports for alias in node.names
-        }
+        self._modules = {(alias.asname or alias.name).split(".")[0] for node in imports for alias in node.names}
         self._guarded = {id(node) for _, node in guarded_lines(tree, _NAME_ERRORS)}
 
     def _call(self, helper: str, node: Any, *args: Any, keywords: Any = ()) -> ast.Call:
@@ -162,9 +160,7 @@ class _Rewriter(ast.NodeTransformer):
         names = [_listed_name(one, "range") for one in (node.left, node.right)]
         self.generic_visit(node)
         if isinstance(node.op, ast.Add) and any(names):
-            sides = [
-                self._listed(one, name) if name else one for one, name in zip((node.left, node.right), names)
-            ]
+            sides = [self._listed(one, name) if name else one for one, name in zip((node.left, node.right), names)]
             return ast.copy_location(ast.BinOp(sides[0], node.op, sides[1]), node)
         if not self._divides or not isinstance(node.op, ast.Div):
             return node
@@ -262,11 +258,7 @@ def _listed_name(node: ast.AST, *others: str) -> str:
     """Return the name of a call that gave a list in Python 2, of `others` too."""
     if not isinstance(node, ast.Call):
         return ""
-    if (
-        isinstance(node.func, ast.Attribute)
-        and node.func.attr in ("keys", "values", "items")
-        and not node.args
-    ):
+    if isinstance(node.func, ast.Attribute) and node.func.attr in ("keys", "values", "items") and not node.args:
         return f".{node.func.attr}()"
     is_builtin = isinstance(node.func, ast.Name) and node.func.id in ("map", "zip", "filter", *others)
     return f"{node.func.id}()" if is_builtin else ""  # type: ignore[attr-defined]

@@ -57,9 +57,7 @@ def toimage(
             f"toimage: expected (height, width), or 3 axes with one of 3 or 4 channels, got {data.shape}. Reshape it."
         )
     if channel_axis is None:
-        channel_axis = next(
-            i for size in (3, 4) for i in range(3) if size in data.shape and data.shape[i] == size
-        )
+        channel_axis = next(i for size in (3, 4) for i in range(3) if size in data.shape and data.shape[i] == size)
     data = np.moveaxis(bytescale(data, cmin, cmax, high, low), channel_axis, -1)
     if data.shape[-1] not in (3, 4):
         raise ValueError(f"toimage: expected 3 or 4 channels, got {data.shape[-1]}. Change channel_axis.")

@@ -30,9 +30,7 @@ def find(name: str) -> str:
         return f"numpy.random.{name}"
     if name in _COMPLEX:
         return f"numpy.lib.scimath.{name}"
-    is_value = name in np.__all__ and not isinstance(
-        getattr(np, name), ModuleType
-    )  # scipy.fft is a module of SciPy
+    is_value = name in np.__all__ and not isinstance(getattr(np, name), ModuleType)  # scipy.fft is a module of SciPy
     return f"numpy.{name}" if is_value or name == "random" else ""
 
 
@@ -121,9 +119,7 @@ class interp2d:  # noqa: N801 (SciPy's name)
         say("scipy.interpolate.interp2d", text, place_of(caller()))
         degrees = {"linear": 1, "cubic": 3, "quintic": 5}
         if kind not in degrees:
-            raise ValueError(
-                f"interp2d: expected kind linear, cubic or quintic, got {kind}. Use one of them."
-            )
+            raise ValueError(f"interp2d: expected kind linear, cubic or quintic, got {kind}. Use one of them.")
         degree = degrees[kind]
         x, y, z = np.ravel(x), np.ravel(y), np.asarray(z)
         self.x_min, self.x_max, self.y_min, self.y_max = x.min(), x.max(), y.min(), y.max()

@@ -19,14 +19,10 @@ def compare_nrmse(im_true: Any, im_test: Any, norm_type: str = "Euclidean") -> f
     from skimage.metrics import normalized_root_mse
 
     name = norm_type.lower()
-    return normalized_root_mse(
-        im_true, im_test, normalization="euclidean" if name.startswith("euclid") else name
-    )
+    return normalized_root_mse(im_true, im_test, normalization="euclidean" if name.startswith("euclid") else name)
 
 
-def compare_psnr(
-    im_true: Any, im_test: Any, data_range: float | None = None, dynamic_range: Any = None
-) -> float:
+def compare_psnr(im_true: Any, im_test: Any, data_range: float | None = None, dynamic_range: Any = None) -> float:
     """Return the peak signal-to-noise ratio of two images in decibels."""
     from skimage.metrics import peak_signal_noise_ratio
 
@@ -68,18 +64,14 @@ def _first(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
 
 
-def montage2d(
-    arr_in: Any, fill: Any = "mean", rescale_intensity: bool = False, grid_shape: Any = None
-) -> Any:
+def montage2d(arr_in: Any, fill: Any = "mean", rescale_intensity: bool = False, grid_shape: Any = None) -> Any:
     """Return one image of all images of a stack."""
     from skimage.util import montage
 
     return montage(arr_in, fill=fill, rescale_intensity=rescale_intensity, grid_shape=grid_shape)
 
 
-def threshold_adaptive(
-    image: Any, block_size: int, method: str = "gaussian", offset: float = 0, **kwargs: Any
-) -> Any:
+def threshold_adaptive(image: Any, block_size: int, method: str = "gaussian", offset: float = 0, **kwargs: Any) -> Any:
     """Return which pixels are above the threshold of their neighborhood."""
     from skimage.filters import threshold_local
 

@@ -94,16 +94,12 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     },
     "scipy.ndimage": {
         "imread": ".scipy_images.imread",
-        **dict.fromkeys(
-            ("filters", "fourier", "interpolation", "measurements", "morphology"), "scipy.ndimage"
-        ),
+        **dict.fromkeys(("filters", "fourier", "interpolation", "measurements", "morphology"), "scipy.ndimage"),
     },
     "scipy.signal": _same("scipy.signal.windows", _WINDOWS),
     "scipy.sparse.linalg.eigen": _table("arpack=scipy.sparse.linalg"),
     "scipy.special": _table("sph_harm=.scipy_names.sph_harm"),
-    "scipy.stats": _same(
-        ".scipy_names", "binom_test itemfreq median_absolute_deviation nanmean nanmedian nanstd"
-    ),
+    "scipy.stats": _same(".scipy_names", "binom_test itemfreq median_absolute_deviation nanmean nanmedian nanstd"),
     # images and figures
     "PIL": _table("PILLOW_VERSION=PIL.__version__ VERSION=PIL.__version__"),
     "PIL.Image": _table(
@@ -112,9 +108,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     ),
     "matplotlib.cm": _same(".matplotlib_names", "get_cmap register_cmap"),
     "matplotlib.pyplot": _same(".matplotlib_names", "hold ishold"),
-    "skimage.feature": _table(
-        "greycomatrix=skimage.feature.graycomatrix greycoprops=skimage.feature.graycoprops"
-    ),
+    "skimage.feature": _table("greycomatrix=skimage.feature.graycomatrix greycoprops=skimage.feature.graycoprops"),
     "skimage.filters": _table(
         "gaussian_filter=skimage.filters.gaussian threshold_adaptive=.skimage_names.threshold_adaptive"
     ),
@@ -224,9 +218,7 @@ PYTHON_2_NAMES: Mapping[str, Mapping[str, str]] = {
     ),
     "os": _table("getcwdu=os.getcwd"),
     "string": {
-        **_table(
-            "letters=string.ascii_letters lowercase=string.ascii_lowercase uppercase=string.ascii_uppercase"
-        ),
+        **_table("letters=string.ascii_letters lowercase=string.ascii_lowercase uppercase=string.ascii_uppercase"),
         **_same(
             ".python_2_names",
             "atof atoi find join joinfields lower lstrip maketrans replace rstrip split strip upper",

@@ -137,9 +137,7 @@ def _library_folders() -> list[str]:
     for package in ("tensorflow", "tensorflow_core", "tensorflow_estimator", "keras", "tf_keras", "tf_slim"):
         spec = importlib.util.find_spec(package)
         folders += [os.path.dirname(spec.origin)] if spec and spec.origin else []
-    return sorted(
-        {path for folder in folders for path in (os.path.abspath(folder), os.path.realpath(folder))}
-    )
+    return sorted({path for folder in folders for path in (os.path.abspath(folder), os.path.realpath(folder))})
 
 
 # Imports of tensorpack ---------------------------------------------------------------------------------------------------
@@ -147,9 +145,7 @@ class _TensorpackFinder:
     """Finder of the modules of tensorpack_lite under the names of tensorpack. They are the same module objects."""
 
     @staticmethod
-    def find_spec(
-        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name.partition(".")[0] != "tensorpack":
             return None
         from tensorpack_lite.tf1.old_tensorpack.modules import find_current
@@ -209,9 +205,7 @@ def _print_error(
             one.with_traceback(_without_ours(one.__traceback__))
             chain += [one.__cause__, one.__context__]
     show(kind, error, error.__traceback__)
-    if not isinstance(
-        error, Exception
-    ):  # an import would make Python forget that Ctrl-C has ended the script
+    if not isinstance(error, Exception):  # an import would make Python forget that Ctrl-C has ended the script
         return
     hint = importlib.import_module(f"{_REMOVED}.hints").find_hint(error)
     if hint:

@@ -84,9 +84,7 @@ class ExactResume:
         self.sources[name] = source
         state: State | None = self._saved.get("sources", {}).get(name)
         if state is None and self.is_resumed:
-            self.warn_or_raise(
-                f"The checkpoint has no position for {name}, so its data starts from the beginning."
-            )
+            self.warn_or_raise(f"The checkpoint has no position for {name}, so its data starts from the beginning.")
         return state
 
     def warn_or_raise(self, sentence: str) -> None:
@@ -114,8 +112,7 @@ class ExactResume:
         fitting = [
             variable
             for variable in tf.local_variables()
-            if variable.op.name in values
-            and variable.shape.is_compatible_with(np.shape(values[variable.op.name]))
+            if variable.op.name in values and variable.shape.is_compatible_with(np.shape(values[variable.op.name]))
         ]
         update = SessionUpdate(tf.get_default_session(), fitting)
         update.update({variable.name: values[variable.op.name] for variable in fitting})
@@ -135,9 +132,7 @@ class ExactResume:
         saved = self._saved.get("tables", {})
         missing = [name for name in self.tables.names if name not in saved]
         if missing:
-            self.warn_or_raise(
-                f"The checkpoint does not have the contents of these tables: {', '.join(missing)}."
-            )
+            self.warn_or_raise(f"The checkpoint does not have the contents of these tables: {', '.join(missing)}.")
         self.tables.restore(saved)
 
     def state(self) -> State:
@@ -207,9 +202,7 @@ def begin_exact(mode: bool | str, saved: State | None, rank: int = 0) -> ExactRe
         RuntimeError: it was called before in this graph.
     """
     if _holder():
-        raise RuntimeError(
-            "begin_exact: this graph already has an exact training. Use a new graph for each training."
-        )
+        raise RuntimeError("begin_exact: this graph already has an exact training. Use a new graph for each training.")
     _holder().append(ExactResume(mode, saved))
     make_exact(None if saved is None else saved["entropy"], rank)
     return _holder()[0]

@@ -60,9 +60,7 @@ class SavedTables:
 def _export(table: tf.Operation) -> Any:
     keys, values = table.get_attr("key_dtype"), table.get_attr("value_dtype")
     with tf.colocate_with(table, ignore_existing=True):
-        return tuple(
-            tf.raw_ops.LookupTableExportV2(table_handle=table.outputs[0], Tkeys=keys, Tvalues=values)
-        )
+        return tuple(tf.raw_ops.LookupTableExportV2(table_handle=table.outputs[0], Tkeys=keys, Tvalues=values))
 
 
 def _import(table: tf.Operation) -> tuple[tf.Operation, tf.Tensor, tf.Tensor]:

@@ -99,9 +99,7 @@ class BaseTowerContext:
 
     def __enter__(self) -> BaseTowerContext:
         if _current.context is not None:
-            raise RuntimeError(
-                f"{self}: cannot be entered inside {_current.context}. Leave that tower first."
-            )
+            raise RuntimeError(f"{self}: cannot be entered inside {_current.context}. Leave that tower first.")
         if self._guard is not None:
             raise RuntimeError(f"{self}: entered a second time. Create a new TowerContext for each call.")
         with ExitStack() as scopes:

@@ -20,7 +20,9 @@ _EAGER = (
     "be part of one. Create it inside the model. Outside of a model, add the line `tf.disable_eager_execution()` below `from "
     "tensorpack_lite import tfv1 as tf`."
 )
-_OTHER_GRAPH = "a tensor of another graph was used: create a new model object (ModelDesc) and a new DataFlow for each training."
+_OTHER_GRAPH = (
+    "a tensor of another graph was used: create a new model object (ModelDesc) and a new DataFlow for each training."
+)
 _FINALIZED = (
     "operations cannot be created any more, because training has begun. Create them earlier: in `_setup_graph` of a callback, which also "
     "calls self.trainer.get_predictor(...) and keeps the result."
@@ -151,9 +153,7 @@ def explain_name_clash(layer: str, name: str) -> Iterator[None]:
         clash = _CLASH.search(str(error))
         context = get_current_tower_context()
         made_here = [] if context is None else context.get_collection_in_tower(tf.GraphKeys.GLOBAL_VARIABLES)
-        if clash is None or (
-            context is not None and clash.group(1) not in [var.op.name for var in made_here]
-        ):
+        if clash is None or (context is not None and clash.group(1) not in [var.op.name for var in made_here]):
             raise
         raise ValueError(f"{layer}: {_describe_clash(name, clash.group(1))}") from None
 

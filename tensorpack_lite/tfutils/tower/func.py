@@ -52,9 +52,7 @@ class TowerFunc:
     graph, and names of tensors then mean those of the first one. This library raises a ValueError.
     """
 
-    def __init__(
-        self, tower_fn: Callable[..., Any], input_signature: Sequence[tf.TensorSpec] | None = None
-    ) -> None:
+    def __init__(self, tower_fn: Callable[..., Any], input_signature: Sequence[tf.TensorSpec] | None = None) -> None:
         check_callable("TowerFunc: tower_fn", tower_fn, "a function that builds the model")
         self._handles: list[TowerTensorHandle] = []
         self._names_built: list[tuple[Any, str]] = []
@@ -65,9 +63,7 @@ class TowerFunc:
             self._tower_fn = tower_fn._tower_fn
             input_signature = tower_fn.input_signature if input_signature is None else input_signature
         if input_signature is None:
-            raise ValueError(
-                "TowerFunc: input_signature is missing. Pass a list of tf.TensorSpec, one for each input."
-            )
+            raise ValueError("TowerFunc: input_signature is missing. Pass a list of tf.TensorSpec, one for each input.")
         self.input_signature: list[Any] = list(input_signature)
         _check_names([spec.name for spec in self.input_signature])
 

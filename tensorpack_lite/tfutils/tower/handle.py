@@ -74,9 +74,7 @@ class TowerTensorHandle:
         if tensor_name in self._inputs_by_name:
             tensor = self._inputs_by_name[tensor_name]
             if found is not None and found is not tensor:
-                logger.info(
-                    f"Using the input {tensor.name} for '{name}' of tower '{self.ns_name}', not {found.name}."
-                )
+                logger.info(f"Using the input {tensor.name} for '{name}' of tower '{self.ns_name}', not {found.name}.")
             return tensor
         if found is None:
             found = self._lookup(_join(self.vs_name, tensor_name))
@@ -118,9 +116,7 @@ class TowerTensorHandle:
         """
         collection = key if key is not None else name
         if collection is None:
-            raise ValueError(
-                "TowerTensorHandle.get_collection: the name of the collection is missing. Pass key='...'."
-            )
+            raise ValueError("TowerTensorHandle.get_collection: the name of the collection is missing. Pass key='...'.")
         return self._context.get_collection_in_tower(collection)
 
     def _lookup(self, tensor_name: str) -> tf.Tensor | None:

@@ -67,9 +67,7 @@ def take_part(channel: RankChannel, states: Sequence[State] | None) -> State:
     texts = None if states is None else [_encode(state) for state in states]
     text = ""
     for start, end in _pieces(channel, map(len, texts or ())):
-        text += _checked(
-            channel.scatter(_NAME, texts and [text_of_rank[start:end] for text_of_rank in texts])
-        )
+        text += _checked(channel.scatter(_NAME, texts and [text_of_rank[start:end] for text_of_rank in texts]))
     return _decode(text, 0)
 
 
@@ -117,9 +115,7 @@ def _deal_again(chief: State, last: State, entropy: int) -> dict[str, State]:
     """Return the positions of the inputs of a rank among another number of ranks; those that cannot continue are omitted."""
     # inputs of validation, which are at the same place on all ranks that have them
     rounds = chief.get("rounds", ())
-    positions = {
-        name: deal_again(at, (entropy, name)) for name, at in last["sources"].items() if name not in rounds
-    }
+    positions = {name: deal_again(at, (entropy, name)) for name, at in last["sources"].items() if name not in rounds}
     positions.update((name, at) for name, at in chief["sources"].items() if name in rounds)
     return {name: at for name, at in positions.items() if at is not None}
 
@@ -135,16 +131,12 @@ def _pieces(channel: RankChannel, sizes: Iterable[int]) -> Iterator[tuple[int, i
 
 def _check_size(rank: int, size: object) -> None:
     if type(size) is not int or not 0 <= size <= _MAX_TEXT:
-        raise RankError(
-            f"Rank {rank} announced a state of {size!r} characters (expected at most {_MAX_TEXT})."
-        )
+        raise RankError(f"Rank {rank} announced a state of {size!r} characters (expected at most {_MAX_TEXT}).")
 
 
 def _checked(piece: object) -> str:
     if not isinstance(piece, str) or len(piece) > _PIECE:
-        raise RankError(
-            f"A rank sent a piece of its state that is not a text of at most {_PIECE} characters."
-        )
+        raise RankError(f"A rank sent a piece of its state that is not a text of at most {_PIECE} characters.")
     return piece
 
 

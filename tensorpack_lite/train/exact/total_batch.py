@@ -19,11 +19,7 @@ class TotalBatch(Extension):
         # the first input is that of training
         source = None if exact is None else next(iter(exact.sources.values()), None)
         batch = None if source is None else source.batch_size
-        return (
-            None
-            if batch is None
-            else {"size": trainer.size, "batch": batch, "steps": trainer.steps_per_update}
-        )
+        return None if batch is None else {"size": trainer.size, "batch": batch, "steps": trainer.steps_per_update}
 
     def load_state_dict(self, trainer: ExtendedTrainer, state: Any) -> None:
         """Compare the batch with the saved one."""

@@ -88,9 +88,7 @@ def say_what_is_exact(
         )
     lost = find_lost_state(step_ops, exact.tables.names if exact.tables else ())
     if lost:
-        not_exact.append(
-            f"{len(lost)} operations whose state no checkpoint has: {list_names(lost)} ({_DOCS}#state)"
-        )
+        not_exact.append(f"{len(lost)} operations whose state no checkpoint has: {list_names(lost)} ({_DOCS}#state)")
     unsaved = _unsaved_variables(callbacks)
     if unsaved:
         not_exact.append(

@@ -32,9 +32,7 @@ class RankEndSignals(EndSignals):
 
     wakes = False  # the last step needs its data
 
-    def __init__(
-        self, loop: TrainLoop, within: float, channel: RankChannel, saves: Callable[[], bool]
-    ) -> None:
+    def __init__(self, loop: TrainLoop, within: float, channel: RankChannel, saves: Callable[[], bool]) -> None:
         super().__init__(lambda: loop.has_stepped, within, saves)
         self._loop, self._channel = loop, channel
 
@@ -87,12 +85,8 @@ class Signals(Extension):
     def around_loop(self, trainer: ExtendedTrainer) -> Iterator[None]:
         """Save a training that a signal ends, and interrupt runs that wait for data."""
         callbacks = trainer.callbacks
-        preempted = SaveAtSignal(
-            self.end_signals, trainer.loop, callbacks, find_step_ops(trainer), trainer.hooked_sess
-        )
-        with preempted, Interruptible(
-            callbacks.interrupt, trainer.sess.close, self.end_signals, preempted.wake
-        ):
+        preempted = SaveAtSignal(self.end_signals, trainer.loop, callbacks, find_step_ops(trainer), trainer.hooked_sess)
+        with preempted, Interruptible(callbacks.interrupt, trainer.sess.close, self.end_signals, preempted.wake):
             yield
 
 

@@ -43,9 +43,7 @@ class SaveAtSignal:
         session: HookedSession,
     ) -> None:
         self._end_signals, self._loop, self._callbacks, self._session = end_signals, loop, callbacks, session
-        self._steps_can_fail = (
-            end_signals is not None and bool(step_ops) and all(map(updates_wait_for_data, step_ops))
-        )
+        self._steps_can_fail = end_signals is not None and bool(step_ops) and all(map(updates_wait_for_data, step_ops))
         self._has_woken = False  # a run may have been made to fail
 
     def wake(self) -> None:
@@ -76,9 +74,7 @@ class SaveAtSignal:
             is_in_step = self._callbacks.current_call is None
             self._callbacks.undo_call()
             if is_in_step and self._loop.is_partly_done:
-                logger.warning(
-                    "The signal interrupted a step between two runs. The latest checkpoint counts."
-                )
+                logger.warning("The signal interrupted a step between two runs. The latest checkpoint counts.")
             elif self._undo_run(error, is_in_step):
                 self._save()
             raise end_signals.error() from None

@@ -34,9 +34,7 @@ def interactive_imshow(
         ImportError: OpenCV is not installed.
     """
     cv2 = load_optional("cv2", "interactive_imshow")
-    unknown = [
-        name for name in kwargs if not (name.startswith("key_cb_") and len(name) == len("key_cb_") + 1)
-    ]
+    unknown = [name for name in kwargs if not (name.startswith("key_cb_") and len(name) == len("key_cb_") + 1)]
     if unknown:
         raise TypeError(
             f"interactive_imshow: unknown arguments (expected key_cb_<key>=f(img), got {', '.join(unknown)})."

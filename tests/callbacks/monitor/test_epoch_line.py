@@ -145,6 +145,4 @@ def test_what_the_launcher_reads(capsys):
     run(CountingTrainer(), [report(cost=0.5)], [], 3, 2)
     lines = capsys.readouterr().out.splitlines()
     assert ["3", "6"] == [_PROGRESS.search(line).group(1) for line in lines]
-    assert (
-        _PROGRESS.search("[1126 22:29:39 @base.py:250] Epoch 1 (global_step 22) finished, time: 1 s.") is None
-    )
+    assert _PROGRESS.search("[1126 22:29:39 @base.py:250] Epoch 1 (global_step 22) finished, time: 1 s.") is None

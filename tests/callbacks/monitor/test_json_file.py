@@ -160,9 +160,7 @@ class TestLoading:
         assert JSONWriter.load_existing_json(str(tmp_path)) is None
         assert JSONWriter.load_existing_epoch_number() is None
 
-    @pytest.mark.parametrize(
-        ("text", "match"), [("[", "JSONDecodeError"), ("{}", "does not hold a list of objects")]
-    )
+    @pytest.mark.parametrize(("text", "match"), [("[", "JSONDecodeError"), ("{}", "does not hold a list of objects")])
     def test_a_broken_file(self, log_dir, text, match):
         """For a damaged file, loading the objects raises an error, and the epoch is None."""
         write(log_dir, text)

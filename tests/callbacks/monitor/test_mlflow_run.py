@@ -35,9 +35,7 @@ class TestWhatItSends:
         def put(self) -> None:
             self.trainer.monitors.put_scalar("Peak(MB)/gpu:0", 0.5)
 
-        calls = self.train(
-            monkeypatch, FakeMlflow(), put, run_name="first", params={"lr": 0.1}, tags={"a": "b"}
-        )
+        calls = self.train(monkeypatch, FakeMlflow(), put, run_name="first", params={"lr": 0.1}, tags={"a": "b"})
         assert [
             ("client", "here"),
             ("experiment", "digits"),

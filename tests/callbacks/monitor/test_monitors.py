@@ -120,9 +120,7 @@ class TestPutSummary:
     @pytest.mark.slow
     def test_names_are_the_same_with_each_trainer(self):
         """Scalars, histograms, images and activation summaries have the same names with one tower and with several."""
-        names = [
-            names_of(trainer) for trainer in (SimpleTrainer(), SyncMultiGPUTrainerReplicated(2, mode="cpu"))
-        ]
+        names = [names_of(trainer) for trainer in (SimpleTrainer(), SyncMultiGPUTrainerReplicated(2, mode="cpu"))]
 
         assert names[0] == names[1]
         assert {

@@ -49,9 +49,7 @@ class TestARunOfItsOwn:
         put = CallbackFactory(trigger=lambda self: self.trainer.monitors.put_scalar("error", 0.5))
         run(CountingTrainer(), [put], [monitor], epochs=1)
 
-        wandb.init.assert_called_once_with(
-            project="digits", name=None, config={"lr": 0.1}, mode="offline", dir=log_dir
-        )
+        wandb.init.assert_called_once_with(project="digits", name=None, config={"lr": 0.1}, mode="offline", dir=log_dir)
         assert wandb.init.return_value is monitor.run
         assert [
             mock.call.log({"error": 0.5, "epoch_num": 1}, step=2),

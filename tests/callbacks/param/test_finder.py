@@ -176,9 +176,7 @@ class TestInATraining:
     def test_a_schedule_goes_on(self):
         """The rate is put back, and a schedule by steps sets the values that it sets without the callback."""
         for callbacks in ([], [LearningRateFinder()]):
-            setter = HyperParamSetterWithFunc(
-                "learning_rate", lambda step, _: 0.1 / (1 + step), step_based=True
-            )
+            setter = HyperParamSetterWithFunc("learning_rate", lambda step, _: 0.1 / (1 + step), step_based=True)
             _, values = self.variables([*callbacks, setter])
             assert pytest.approx(0.1 / 7) == values["learning_rate"]
 

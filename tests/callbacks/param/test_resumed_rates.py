@@ -123,9 +123,7 @@ def test_resumed_anywhere(tmp_path, make, saver_first):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "make", [cosine, cosine_by_step, periodic, linear, two_schedules, function_and_schedule]
-)
+@pytest.mark.parametrize("make", [cosine, cosine_by_step, periodic, linear, two_schedules, function_and_schedule])
 def test_resumed_with_another_length(tmp_path, make):
     """A schedule that has become longer is evaluated at the resume: the rates are those of the longer one from there on."""
     logger.set_logger_dir(str(tmp_path / "whole"), action="d")

@@ -68,9 +68,7 @@ class TestEpochs:
     def test_a_value_that_differs_warns(self, log_lines):
         """Starting in the middle with another value logs a warning and sets the scheduled value."""
         assert [(0, 0.3)] == changes([(10, 0.3), (20, 0.4)], epochs=20, starting_epoch=20)[:1]
-        assert ["ScheduledHyperParamSetter: rate should be 0.3 at epoch 19, but is 1."] == warnings_in(
-            log_lines
-        )
+        assert ["ScheduledHyperParamSetter: rate should be 0.3 at epoch 19, but is 1."] == warnings_in(log_lines)
 
     def test_the_value_it_has_is_fine(self, log_lines):
         """If the value is already right, nothing is set or logged."""
@@ -93,9 +91,7 @@ class TestEpochs:
 
     def test_linear(self):
         """Values are interpolated between two points, and nothing is set after the last one."""
-        assert [(2, 1.0), (4, 2.0), (6, 3.0)] == changes(
-            [(1, 1.0), (3, 3.0)], epochs=5, interp="linear", initial=0
-        )
+        assert [(2, 1.0), (4, 2.0), (6, 3.0)] == changes([(1, 1.0), (3, 3.0)], epochs=5, interp="linear", initial=0)
 
     def test_linear_from_the_middle(self):
         """A training that starts between two points starts with the interpolated value."""

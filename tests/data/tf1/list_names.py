@@ -64,8 +64,7 @@ def names():
         found.update(
             "contrib." + module + "." + inner
             for inner in public(contrib)
-            if not isinstance(getattr(contrib, inner), types.ModuleType)
-            or inner in ("model_analyzer", "nest")
+            if not isinstance(getattr(contrib, inner), types.ModuleType) or inner in ("model_analyzer", "nest")
         )
     return sorted(found)
 

@@ -51,9 +51,7 @@ def write_ilsvrc(root):
 )
 def test_unknown_splits(name, arguments, expected):
     """The name of an unknown split raises ValueError, which lists the splits, before files are searched."""
-    with pytest.raises(
-        ValueError, match=f"^{name}: .* is unknown .expected {expected}, got {arguments[-1]!r}"
-    ):
+    with pytest.raises(ValueError, match=f"^{name}: .* is unknown .expected {expected}, got {arguments[-1]!r}"):
         getattr(dataset, name)(*arguments)
 
 

@@ -65,9 +65,7 @@ class TestReading:
 
     def test_unknown_fields(self, read):
         """Unknown fields are ignored."""
-        other = (
-            packed(6, b"1234") + field(99, 0, varint(5)) + field(98, 1, b"8 bytes.") + field(97, 5, b"4444")
-        )
+        other = packed(6, b"1234") + field(99, 0, varint(5)) + field(98, 1, b"8 bytes.") + field(97, 5, b"4444")
         assert (2, 3, 4) == read(other + blob_proto(VALUES, (2, 3, 4))).shape
 
 

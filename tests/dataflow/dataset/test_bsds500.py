@@ -63,9 +63,7 @@ class TestReading:
 class TestMistakes:
     def test_missing_folder(self, folder):
         """A split that was not unpacked raises ValueError."""
-        with pytest.raises(
-            ValueError, match="BSDS500: there are no .jpg files in .*images/val.*unpacked again"
-        ):
+        with pytest.raises(ValueError, match="BSDS500: there are no .jpg files in .*images/val.*unpacked again"):
             BSDS500("val", str(folder))
 
     def test_missing_boundaries(self, folder):
@@ -104,9 +102,7 @@ class TestMistakes:
 
     def test_images_of_another_size(self, folder):
         """An image of another size raises ValueError."""
-        write_image(
-            folder / "BSR" / "BSDS500" / "data" / "images" / "train" / "1000.jpg", smooth_image(90, 91)
-        )
+        write_image(folder / "BSR" / "BSDS500" / "data" / "images" / "train" / "1000.jpg", smooth_image(90, 91))
         with pytest.raises(
             ValueError, match="1000.jpg has the wrong size .expected 321 x 481 or 481 x 321, got 90 x 91"
         ):

@@ -21,9 +21,7 @@ class TestReading:
         assert [0, 1, 2, 3, 4, 5] == [label for _, label in datapoints]
         assert {(np.dtype("float32"), np.uint8)} == {(i.dtype, type(k)) for i, k in datapoints}
 
-    @pytest.mark.parametrize(
-        ("name", "labels"), [("train", [0, 1, 2, 3, 4, 5]), ("test", [99, 100]), ("val", [50])]
-    )
+    @pytest.mark.parametrize(("name", "labels"), [("train", [0, 1, 2, 3, 4, 5]), ("test", [99, 100]), ("val", [50])])
     def test_names(self, tmp_path, name, labels):
         """The file contains three splits; the order is shuffled by default."""
         write_caltech101(tmp_path)

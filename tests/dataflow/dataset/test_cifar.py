@@ -129,17 +129,13 @@ class TestLabelNames:
 class TestMistakes:
     def test_other_numbers_of_classes(self):
         """Another number of classes raises ValueError."""
-        with pytest.raises(
-            ValueError, match="CifarBase: cifar_classnum is unknown .expected 10 or 100, got 20"
-        ):
+        with pytest.raises(ValueError, match="CifarBase: cifar_classnum is unknown .expected 10 or 100, got 20"):
             CifarBase("train", cifar_classnum=20)
 
     def test_missing_file(self, ten):
         """A missing file raises ValueError, which names it and the remedy."""
         os.remove(os.path.join(ten, FOLDER, "data_batch_3"))
-        with pytest.raises(
-            ValueError, match=f"Cifar10: data_batch_3 is not in .*{FOLDER}. Delete that folder"
-        ):
+        with pytest.raises(ValueError, match=f"Cifar10: data_batch_3 is not in .*{FOLDER}. Delete that folder"):
             Cifar10("train", dir=ten)
 
     @pytest.mark.parametrize(
@@ -196,9 +192,7 @@ class TestArchive:
                 assert 4 == len(Cifar10("test", dir=str(target)))
                 assert 6 == len(Cifar10("train", dir=str(target)))
             else:
-                with pytest.raises(
-                    OSError, match=f"wrong md5 .expected c58f30108f718f92721af3b95e74349a, got {md5}"
-                ):
+                with pytest.raises(OSError, match=f"wrong md5 .expected c58f30108f718f92721af3b95e74349a, got {md5}"):
                     Cifar10("test", dir=str(target))
                 assert [] == os.listdir(str(target))
         assert ["/cifar-10-python.tar.gz"] == asked

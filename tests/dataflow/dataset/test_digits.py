@@ -55,6 +55,4 @@ class TestEnlarging:
         """Interpolation is exact on linear images, up to the edges."""
         plane = np.add.outer(np.arange(8.0), 2 * np.arange(8.0))[np.newaxis]
         places = np.linspace(0, 7, 28)
-        np.testing.assert_allclose(
-            np.add.outer(places, 2 * places)[np.newaxis], _enlarged(plane, 28), rtol=1e-5
-        )
+        np.testing.assert_allclose(np.add.outer(places, 2 * places)[np.newaxis], _enlarged(plane, 28), rtol=1e-5)

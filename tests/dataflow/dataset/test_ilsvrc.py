@@ -58,9 +58,7 @@ class TestILSVRC12Files:
 
     def test_no_folder(self, tmp_path):
         """A missing folder raises ValueError, which names it and the source of the images."""
-        with pytest.raises(
-            ValueError, match="ILSVRC12: the folder .*val does not exist.*https://image-net.org"
-        ):
+        with pytest.raises(ValueError, match="ILSVRC12: the folder .*val does not exist.*https://image-net.org"):
             ILSVRC12(str(tmp_path), "val")
 
 
@@ -174,16 +172,12 @@ class TestTinyImageNet:
         """An invalid annotation raises ValueError, which names the line."""
         with (tiny / "val" / "val_annotations.txt").open("a") as file:
             file.write(f"{line}\n")
-        with pytest.raises(
-            ValueError, match=r"val_annotations.txt:7 is invalid .expected a file name and a class"
-        ):
+        with pytest.raises(ValueError, match=r"val_annotations.txt:7 is invalid .expected a file name and a class"):
             TinyImageNet(str(tiny), "val")
 
     def test_no_directory(self, tmp_path):
         """A missing directory raises ValueError, which names it and the source."""
-        with pytest.raises(
-            ValueError, match="TinyImageNet: .*wnids.txt does not exist.*tiny-imagenet-200.zip"
-        ):
+        with pytest.raises(ValueError, match="TinyImageNet: .*wnids.txt does not exist.*tiny-imagenet-200.zip"):
             TinyImageNet(str(tmp_path), "val")
 
     @pytest.mark.slow

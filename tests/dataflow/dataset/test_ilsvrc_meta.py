@@ -101,9 +101,7 @@ class TestMean:
         """A blob of another shape raises ValueError."""
         blob = blob_proto(np.zeros(4, "<f4"), (1, 2, 2))
         (tmp_path / "imagenet_mean.binaryproto").write_bytes(blob)
-        with pytest.raises(
-            ValueError, match=r"has the wrong shape .expected \[3, height, width\], got \[2, 2\]"
-        ):
+        with pytest.raises(ValueError, match=r"has the wrong shape .expected \[3, height, width\], got \[2, 2\]"):
             meta.get_per_pixel_mean()
 
 

@@ -57,7 +57,5 @@ class TestLabelledFiles:
         if not refused:
             assert 12 == len(LabelledFiles(str(tmp_path), imglist, shuffle=False))
             return
-        with pytest.raises(
-            ValueError, match=r"LabelledFiles: the list of images contains .*9\.jpg.*right directory"
-        ):
+        with pytest.raises(ValueError, match=r"LabelledFiles: the list of images contains .*9\.jpg.*right directory"):
             LabelledFiles(str(tmp_path), imglist, shuffle=False)

@@ -61,9 +61,7 @@ class TestReading:
         datapoints = list(Mnist("test", shuffle=False, dir=str(tmp_path)))
         np.testing.assert_allclose(PIXELS / 255, np.stack([image for image, _ in datapoints]), rtol=1e-6)
         assert LABELS.tolist() == [label for _, label in datapoints]
-        assert {(np.dtype("float32"), (28, 28), np.uint8)} == {
-            (i.dtype, i.shape, type(k)) for i, k in datapoints
-        }
+        assert {(np.dtype("float32"), (28, 28), np.uint8)} == {(i.dtype, i.shape, type(k)) for i, k in datapoints}
 
 
 class TestFilesThatAreWrong:
@@ -105,9 +103,7 @@ class TestDownload:
         with pytest.raises(OSError, match="could not be downloaded"):
             kind("test")
         assert len(asked) > 1
-        assert all(
-            url.startswith("https://") and url.endswith("/t10k-images-idx3-ubyte.gz") for url, _, _ in asked
-        )
+        assert all(url.startswith("https://") and url.endswith("/t10k-images-idx3-ubyte.gz") for url, _, _ in asked)
         assert {str(root / kind._DIR_NAME)} == {directory for _, directory, _ in asked}
         assert {dict(kind._MD5)["t10k-images-idx3-ubyte.gz"]} == {md5 for _, _, md5 in asked}
 

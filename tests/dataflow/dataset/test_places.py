@@ -56,16 +56,12 @@ class TestMistakes:
         ):
             Places365Standard(str(tmp_path), "train")
 
-    @pytest.mark.parametrize(
-        "line", ["airfield.jpg", "/airfield/a.jpg", "/a/airfield/a.jpg 0", "a/../b/c.jpg"]
-    )
+    @pytest.mark.parametrize("line", ["airfield.jpg", "/airfield/a.jpg", "/a/airfield/a.jpg 0", "a/../b/c.jpg"])
     def test_other_lines(self, folder, line):
         """An invalid line raises ValueError, which names the line."""
         with (folder / "train.txt").open("a") as file:
             file.write(f"{line}\n")
-        with pytest.raises(
-            ValueError, match=r"train.txt:7 is invalid .expected a line like /x/label/image.jpg"
-        ):
+        with pytest.raises(ValueError, match=r"train.txt:7 is invalid .expected a line like /x/label/image.jpg"):
             Places365Standard(str(folder), "train")
 
     def test_missing_images(self, folder):

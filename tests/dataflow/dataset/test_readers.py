@@ -37,9 +37,7 @@ class TestReadImage:
     def test_not_an_image(self, tmp_path, content):
         """A file that is not an image raises ValueError."""
         (tmp_path / "a.jpg").write_bytes(content)
-        with pytest.raises(
-            ValueError, match=rf"a.jpg \({len(content)} bytes\) is not an image that OpenCV can read"
-        ):
+        with pytest.raises(ValueError, match=rf"a.jpg \({len(content)} bytes\) is not an image that OpenCV can read"):
             read_image(str(tmp_path / "a.jpg"))
 
 
@@ -60,9 +58,7 @@ class TestReadMat:
 
     def test_missing_variables(self, path):
         """A missing variable raises ValueError, which names the file and the variable."""
-        with pytest.raises(
-            ValueError, match="data.mat does not contain the variable X. Is it a file of this dataset"
-        ):
+        with pytest.raises(ValueError, match="data.mat does not contain the variable X. Is it a file of this dataset"):
             read_mat(path, "a", "X")
 
     @pytest.mark.parametrize("size", [0, 50, 128, 140, 200])

@@ -22,9 +22,7 @@ class TestReading:
         datapoints = list(iter(SVHNDigit("train", str(tmp_path), shuffle=False)))
         np.testing.assert_array_equal(images, [image for image, _ in datapoints])
         assert [0, 1, 9, 0] == [label for _, label in datapoints]
-        assert {(np.dtype("uint8"), (32, 32, 3), np.uint8)} == {
-            (i.dtype, i.shape, type(k)) for i, k in datapoints
-        }
+        assert {(np.dtype("uint8"), (32, 32, 3), np.uint8)} == {(i.dtype, i.shape, type(k)) for i, k in datapoints}
         assert all(image.flags.c_contiguous for image, _ in datapoints)
 
     def test_two_directories(self, tmp_path):
@@ -56,9 +54,7 @@ class TestMean:
     def test_of_the_default_directory(self, tmp_path, monkeypatch):
         """By default the mean is over all three splits in the default directory."""
         monkeypatch.setenv("TENSORPACK_DATASET", str(tmp_path))
-        images = [
-            write_svhn(tmp_path / "svhn_data", n, seed=k) for k, n in enumerate(("train", "test", "extra"))
-        ]
+        images = [write_svhn(tmp_path / "svhn_data", n, seed=k) for k, n in enumerate(("train", "test", "extra"))]
         expected = np.concatenate(images).mean(axis=0)
         np.testing.assert_allclose(expected, SVHNDigit.get_per_pixel_mean(), rtol=1e-6)
 

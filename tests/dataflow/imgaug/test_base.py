@@ -186,9 +186,7 @@ class TestImageAugmentor:
         """An augmentor without `get_transform` raises NotImplementedError, which names the missing method."""
         with pytest.raises(NotImplementedError, match=r"Augmentor: does not define get_transform\(img\)"):
             ImageAugmentor().augment(IMAGE)
-        with pytest.raises(
-            NotImplementedError, match=r"PhotometricAugmentor: does not define _augment\(img, params\)"
-        ):
+        with pytest.raises(NotImplementedError, match=r"PhotometricAugmentor: does not define _augment\(img, params\)"):
             PhotometricAugmentor().augment(IMAGE)
 
     def test_photometric_keeps_coordinates(self):
@@ -236,9 +234,7 @@ class TestLegacy:
         np.testing.assert_array_equal(IMAGE + 1, OnlyAugment().augment(IMAGE))
         assert POINTS is OnlyAugment().get_transform(IMAGE).apply_coords(POINTS)
 
-    @pytest.mark.parametrize(
-        "augmentor", [LegacyFlip(), imgaug.Flip(horiz=True), AugmentorList([LegacyFlip()])]
-    )
+    @pytest.mark.parametrize("augmentor", [LegacyFlip(), imgaug.Flip(horiz=True), AugmentorList([LegacyFlip()])])
     def test_deprecated_methods(self, augmentor):
         """`augment_return_params`, `augment_with_params` and `augment_coords` work."""
         augmented, params = augmentor.augment_return_params(IMAGE)

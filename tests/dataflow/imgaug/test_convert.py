@@ -29,9 +29,7 @@ class TestGrayscale:
         """Gray is 0.299 red + 0.587 green + 0.114 blue."""
         gray = Grayscale(rgb=rgb).augment(img.astype(dtype))
         assert ((8, 10, 1), dtype) == (gray.shape, gray.dtype)
-        np.testing.assert_allclose(
-            (img @ weights)[:, :, np.newaxis], gray, atol=1 if dtype != np.float32 else 0.01
-        )
+        np.testing.assert_allclose((img @ weights)[:, :, np.newaxis], gray, atol=1 if dtype != np.float32 else 0.01)
 
     def test_bgr_is_the_default(self, img):
         """The default channel order is BGR, as `cv2.imread` returns it."""

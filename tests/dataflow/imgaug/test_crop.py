@@ -69,9 +69,7 @@ class TestRandomCropRandomShape:
 class TestGoogleNet:
     def test_area_and_aspect_ratio(self):
         """Area and aspect ratio are within their ranges, and the result is a square."""
-        for tfm in draws(
-            GoogleNetRandomCropAndResize((0.2, 0.5), (0.75, 1.333), target_shape=32), (200, 200)
-        ):
+        for tfm in draws(GoogleNetRandomCropAndResize((0.2, 0.5), (0.75, 1.333), target_shape=32), (200, 200)):
             crop, resize = tfm.tfms
             assert isinstance(crop, CropTransform)
             assert 0.2 - 0.02 <= crop.h * crop.w / 200**2 <= 0.5 + 0.02
@@ -94,9 +92,7 @@ class TestGoogleNet:
 
     def test_one_pixel(self):
         """A rectangle that rounds to zero pixels is not used."""
-        assert (4, 4, 3) == GoogleNetRandomCropAndResize(target_shape=4).augment(
-            np.zeros((1, 1, 3), np.uint8)
-        ).shape
+        assert (4, 4, 3) == GoogleNetRandomCropAndResize(target_shape=4).augment(np.zeros((1, 1, 3), np.uint8)).shape
 
 
 class TestRandomCutout:

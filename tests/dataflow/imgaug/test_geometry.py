@@ -66,9 +66,7 @@ class TestRotation:
     @pytest.mark.parametrize(("drawn", "expected"), [(100.0, 90), (-1.0, -45), (45.0, 45)])
     def test_steps(self, drawing, drawn, expected):
         """The drawn angle is rounded down to a multiple of the step."""
-        tfm = drawing(Rotation(180, step_deg=45), np.array([0.5, 0.5]), drawn).get_transform(
-            ImagePlaceholder((9, 9))
-        )
+        tfm = drawing(Rotation(180, step_deg=45), np.array([0.5, 0.5]), drawn).get_transform(ImagePlaceholder((9, 9)))
         assert np.cos(np.radians(expected)) == pytest.approx(tfm.mat[0, 0], abs=1e-9)
         assert np.sin(np.radians(expected)) == pytest.approx(tfm.mat[0, 1], abs=1e-9)
 

@@ -47,12 +47,8 @@ class TestBrightness:
         for dtype in (np.float32, np.float64):
             values = img.astype(dtype)
             assert dtype == drawing(Brightness(60), 50.5).augment(values).dtype
-            np.testing.assert_allclose(
-                np.clip(values + 50.5, 0, 255), drawing(Brightness(60), 50.5).augment(values)
-            )
-            np.testing.assert_allclose(
-                values + 50.5, drawing(Brightness(60, clip=False), 50.5).augment(values)
-            )
+            np.testing.assert_allclose(np.clip(values + 50.5, 0, 255), drawing(Brightness(60), 50.5).augment(values))
+            np.testing.assert_allclose(values + 50.5, drawing(Brightness(60, clip=False), 50.5).augment(values))
 
     def test_bytes_never_wrap(self, drawing):
         """uint8 images are clipped also with clip=False."""
@@ -62,9 +58,7 @@ class TestBrightness:
     def test_other_integers(self, drawing):
         """Other integer types are clipped to their limits."""
         values = np.int16([[0, 32760]])
-        np.testing.assert_array_equal(
-            [[50, 32767]], drawing(Brightness(60, clip=False), 50.0).augment(values)
-        )
+        np.testing.assert_array_equal([[50, 32767]], drawing(Brightness(60, clip=False), 50.0).augment(values))
 
     def test_drawn(self, img):
         """The number is in [-delta, delta]."""
@@ -112,9 +106,7 @@ class TestSaturation:
         expected = 1.25 * img - 0.25 * (img @ weights)[:, :, np.newaxis]
         result = drawing(Saturation(0.4, rgb=rgb, clip=False), 0.25).augment(img.astype(np.float32))
         np.testing.assert_allclose(expected, result, atol=0.01)
-        np.testing.assert_allclose(
-            as_bytes(expected), drawing(Saturation(0.4, rgb=rgb), 0.25).augment(img), atol=1.01
-        )
+        np.testing.assert_allclose(as_bytes(expected), drawing(Saturation(0.4, rgb=rgb), 0.25).augment(img), atol=1.01)
 
     def test_rgb_is_the_default(self, drawing, img):
         """The default channel order is RGB, unlike in Grayscale."""
@@ -173,9 +165,7 @@ class TestLighting:
     def test_one_color_is_added(self, drawing, img):
         """The added color is eigvec @ (eigval * noise)."""
         noise = np.array([1.0, -2.0, 3.0])
-        result = drawing(Lighting(0.1, self.EIGVAL, self.EIGVEC, clip=False), noise).augment(
-            img.astype(np.float32)
-        )
+        result = drawing(Lighting(0.1, self.EIGVAL, self.EIGVEC, clip=False), noise).augment(img.astype(np.float32))
         np.testing.assert_allclose(img + self.EIGVEC @ (self.EIGVAL * noise), result, rtol=1e-5)
         np.testing.assert_array_equal(
             as_bytes(img + (self.EIGVEC @ (self.EIGVAL * noise)).astype(np.float32)),
@@ -211,9 +201,7 @@ class TestGaussianBlur:
     def blurred(self, img, kernel_y, kernel_x):
         """Compute the expected blur as two sums over neighbors; the border is reflected without its last pixel."""
         pad = len(kernel_y) // 2, len(kernel_x) // 2
-        padded = np.pad(
-            img.astype(float), ((pad[0],) * 2, (pad[1],) * 2) + ((0, 0),) * (img.ndim - 2), mode="reflect"
-        )
+        padded = np.pad(img.astype(float), ((pad[0],) * 2, (pad[1],) * 2) + ((0, 0),) * (img.ndim - 2), mode="reflect")
         h, w = img.shape[:2]
         rows = sum(weight * padded[k : k + h] for k, weight in enumerate(kernel_y))
         return sum(weight * rows[:, k : k + w] for k, weight in enumerate(kernel_x))
@@ -232,9 +220,7 @@ class TestGaussianBlur:
         result = drawing(GaussianBlur(), np.array([2, 1]), np.zeros(2, np.float32)).augment(image)
         kernel = np.array([1, 4, 6, 4, 1]) / 16
         assert (image.shape, image.dtype) == (result.shape, result.dtype)
-        np.testing.assert_allclose(
-            self.blurred(image, kernel, kernel), result, atol=1 if dtype == np.uint8 else 1e-3
-        )
+        np.testing.assert_allclose(self.blurred(image, kernel, kernel), result, atol=1 if dtype == np.uint8 else 1e-3)
 
     def test_not_symmetric(self, drawing, img):
         """The first size is the width."""
@@ -271,9 +257,7 @@ class TestNormalize:
         """The standard deviation is at least 1 / sqrt(h w c), so nearly constant images are not amplified."""
         np.testing.assert_array_equal(0, MeanVarianceNormalize().augment(np.full((3, 3, 3), 7, np.uint8)))
         values = np.float32([[1.0, 1.0], [1.0, 1.0004]])
-        np.testing.assert_allclose(
-            (values - values.mean()) * 2, MeanVarianceNormalize().augment(values), atol=1e-6
-        )
+        np.testing.assert_allclose((values - values.mean()) * 2, MeanVarianceNormalize().augment(values), atol=1e-6)
 
     @pytest.mark.parametrize(("all_channel", "axis"), [(True, None), (False, (0, 1))])
     def test_minimum_and_maximum(self, img, all_channel, axis):

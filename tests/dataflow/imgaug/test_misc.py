@@ -37,9 +37,7 @@ class TestTranspose:
 
 @pytest.mark.usefixtures("cv2")
 class TestResize:
-    @pytest.mark.parametrize(
-        ("shape", "expected"), [(5, (5, 5)), ((3, 7), (3, 7)), ([3, np.int64(7)], (3, 7))]
-    )
+    @pytest.mark.parametrize(("shape", "expected"), [(5, (5, 5)), ((3, 7), (3, 7)), ([3, np.int64(7)], (3, 7))])
     def test_sizes(self, shape, expected):
         """The size is (height, width), or one number for both."""
         assert expected == Resize(shape).augment(IMAGE).shape

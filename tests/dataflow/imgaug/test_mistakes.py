@@ -235,9 +235,7 @@ def test_a_list_checks_the_shape():
 
 def test_transforms():
     """Objects that are not transforms raise TypeError in a list and in sums; an unknown name of a function raises KeyError."""
-    with pytest.raises(
-        TypeError, match="TransformList: expected transforms, got int. Use augmentor.get_transform"
-    ):
+    with pytest.raises(TypeError, match="TransformList: expected transforms, got int. Use augmentor.get_transform"):
         TransformList([3])
     with pytest.raises(TypeError, match="TransformList: expected transforms, got str"):
         TransformList([]) + ["x"]

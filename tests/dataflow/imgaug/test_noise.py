@@ -21,9 +21,7 @@ class TestJpeg:
     @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
     def test_a_smooth_image_hardly_changes(self, channels, dtype):
         """A smooth image hardly changes, and keeps its shape and type, also with one channel."""
-        ramp = np.broadcast_to(
-            np.linspace(0, 255, 32).reshape((1, 32) + (1,) * len(channels)), (16, 32) + channels
-        )
+        ramp = np.broadcast_to(np.linspace(0, 255, 32).reshape((1, 32) + (1,) * len(channels)), (16, 32) + channels)
         image = ramp.astype(dtype)
         result = JpegNoise((90, 100)).augment(image)
         assert (image.shape, image.dtype) == (result.shape, result.dtype)
@@ -32,8 +30,7 @@ class TestJpeg:
     def test_lower_quality_loses_more(self, img):
         """A lower quality changes a noisy image more."""
         lost = [
-            np.abs(JpegNoise((quality, quality + 1)).augment(img).astype(int) - img).mean()
-            for quality in (5, 50, 98)
+            np.abs(JpegNoise((quality, quality + 1)).augment(img).astype(int) - img).mean() for quality in (5, 50, 98)
         ]
         assert lost[0] > lost[1] > lost[2]
 
@@ -78,7 +75,5 @@ class TestSaltPepper:
         """Values are black below black_prob and white from 1 - white_prob on; the input does not change."""
         image = np.full((1, 4), 100, np.float32)
         numbers = np.array([[0.04, 0.05, 0.94, 0.95]])
-        np.testing.assert_array_equal(
-            [[0, 100, 100, 255]], drawing(SaltPepperNoise(), numbers).augment(image)
-        )
+        np.testing.assert_array_equal([[0, 100, 100, 255]], drawing(SaltPepperNoise(), numbers).augment(image))
         np.testing.assert_array_equal([[100] * 4], image)

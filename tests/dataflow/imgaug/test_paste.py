@@ -26,9 +26,7 @@ class TestFiller:
 
     def test_color(self):
         """The color can be one value for each channel."""
-        assert [1, 2, 3] == ConstantBackgroundFiller((1, 2, 3)).fill([2, 2], np.zeros((1, 1, 3)))[
-            0, 0
-        ].tolist()
+        assert [1, 2, 3] == ConstantBackgroundFiller((1, 2, 3)).fill([2, 2], np.zeros((1, 1, 3)))[0, 0].tolist()
 
     def test_undefined_fill(self):
         """A filler that does not define `_fill` raises NotImplementedError."""

@@ -159,9 +159,7 @@ class TestCrop:
     def test_coordinates(self):
         """Coordinates outside the crop are kept, and the input does not change."""
         before = POINTS.copy()
-        np.testing.assert_array_equal(
-            [[-2, -1], [4, 3], [-0.5, 2]], CropTransform(1, 2, 3, 2).apply_coords(POINTS)
-        )
+        np.testing.assert_array_equal([[-2, -1], [4, 3], [-0.5, 2]], CropTransform(1, 2, 3, 2).apply_coords(POINTS))
         np.testing.assert_array_equal(before, POINTS)
 
 

@@ -54,9 +54,7 @@ def test_a_silent_connection_is_not_a_sender(receive):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "frames", [encode_greeting("me"), encode_datapoint("me", [1])], ids=["greeting", "datapoint"]
-)
+@pytest.mark.parametrize("frames", [encode_greeting("me"), encode_datapoint("me", [1])], ids=["greeting", "datapoint"])
 def test_a_sender_that_disconnects(frames, receive, context):
     """A peer that greets or sends a datapoint is a sender; RuntimeError follows `sender_timeout` after it disconnects."""
     receiver, address = receive(300, 0.3)

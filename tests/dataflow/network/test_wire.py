@@ -68,9 +68,7 @@ class TestRoundTrip:
     def test_any_order_in_memory(self, order):
         """An array of any memory order arrives in C order with the same values."""
         value = np.arange(20000.0).reshape(100, 200)
-        value = {"strided": value[::2, ::3], "fortran": np.asfortranarray(value), "reversed": value[::-1]}[
-            order
-        ]
+        value = {"strided": value[::2, ::3], "fortran": np.asfortranarray(value), "reversed": value[::-1]}[order]
         np.testing.assert_array_equal(value, travel([value])[0])
 
     def test_a_large_array_is_not_copied(self):

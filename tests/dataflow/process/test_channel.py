@@ -193,9 +193,7 @@ class TestMemory:
     def test_a_reader_that_ends_while_memory_is_sent(self, monkeypatch, make_ends):
         """If the reader has ended when memory is allocated, its file descriptor is closed."""
         handles, (reader, writer) = [], make_ends()
-        monkeypatch.setattr(
-            channel, "allocate", lambda size: handles.append(memory.allocate(size)) or handles[0]
-        )
+        monkeypatch.setattr(channel, "allocate", lambda size: handles.append(memory.allocate(size)) or handles[0])
         reader.close()
         with pytest.raises(ChannelClosed):
             writer.send([[LARGE]])

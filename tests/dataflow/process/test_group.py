@@ -80,9 +80,7 @@ class TestReceive:
             Task("in the second", pass_on, (reading,), ONE_BY_ONE, [reading]),
         ]
         group = WorkerGroup("Stage", tasks)
-        with pytest.raises(
-            ValueError, match="Stage: worker 0 .*, in the first at worker_tasks.py:.*: planted"
-        ):
+        with pytest.raises(ValueError, match="Stage: worker 0 .*, in the first at worker_tasks.py:.*: planted"):
             first(group, 1)
 
 

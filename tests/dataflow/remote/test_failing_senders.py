@@ -115,9 +115,7 @@ class TestSendersFail:
     def test_a_datapoint_that_is_too_large(self, ipc, send):
         """A datapoint above `max_bytes` is an error at both ends."""
         raised = send(ipc, flow=Counting(), max_bytes=5000)
-        with pytest.raises(
-            ValueError, match=r"a datapoint is too large \(expected at most 5000 bytes, got 80"
-        ):
+        with pytest.raises(ValueError, match=r"a datapoint is too large \(expected at most 5000 bytes, got 80"):
             list(RemoteDataZMQ(ipc))
         wait_until(lambda: raised)
         assert ValueError is type(raised[0])

@@ -39,9 +39,7 @@ class TestFormats:
     def test_both_ends_must_ask_for_pickle(self, ipc, send, tmp_path):
         """A sender that uses pickle, unlike the receiver, is an error, and the pickle is not loaded."""
         send(ipc, flow=EvilFlow(str(tmp_path / "ran")), format="pickle")
-        with pytest.raises(
-            RuntimeError, match="uses format='pickle', this receiver 'msgpack'. Pass the same format"
-        ):
+        with pytest.raises(RuntimeError, match="uses format='pickle', this receiver 'msgpack'. Pass the same format"):
             list(RemoteDataZMQ(ipc))
         assert not os.path.exists(str(tmp_path / "ran"))
 
@@ -62,9 +60,7 @@ class TestFormats:
 
     def test_other_arguments(self, ipc):
         """Data that is not a DataFlow is a TypeError; two equal addresses are a ValueError."""
-        with pytest.raises(
-            TypeError, match="send_dataflow_zmq: expected a DataFlow, got list. Wrap the data first"
-        ):
+        with pytest.raises(TypeError, match="send_dataflow_zmq: expected a DataFlow, got list. Wrap the data first"):
             send_dataflow_zmq([[1]], ipc)
         with pytest.raises(ValueError, match="addr1 and addr2 are both"):
             RemoteDataZMQ(ipc, ipc)

@@ -49,9 +49,7 @@ class TestTheRightSecret:
         with zmq.Context() as context:
             sender = open_socket(context, zmq.PUSH, ipc, 5, False, "test", derive_keys(SECRET, "test"))
             sender.send(GOOD[0][:3] + b"\x09" + GOOD[0][4:])
-            with pytest.raises(
-                RuntimeError, match="a message of version 9 .expected 2.. Install the same version"
-            ):
+            with pytest.raises(RuntimeError, match="a message of version 9 .expected 2.. Install the same version"):
                 list(RemoteDataZMQ(ipc, secret=SECRET))
             sender.close(0)
 
@@ -62,9 +60,7 @@ class TestOtherSecrets:
     def test_are_refused(self, theirs, ours, address):
         """With another secret, nothing arrives, and the error names the failed handshakes."""
         with zmq.Context() as context:
-            sender = open_socket(
-                context, zmq.PUSH, address, 5, False, "test", theirs and derive_keys(theirs, "test")
-            )
+            sender = open_socket(context, zmq.PUSH, address, 5, False, "test", theirs and derive_keys(theirs, "test"))
             sender.send_multipart(GOOD)
             with pytest.raises(RuntimeError, match="Meanwhile: .* secret ended in ZMQ's handshake"):
                 list(RemoteDataZMQ(address, start_timeout=1.0, secret=ours))
@@ -87,12 +83,8 @@ class TestOtherSecrets:
     def test_the_sender_raises(self, ours, theirs, ipc):
         """A sender raises an error, and has sent nothing, if only one end uses a secret."""
         with zmq.Context() as context:
-            receiver = open_socket(
-                context, zmq.PULL, ipc, 5, True, "test", theirs and derive_keys(theirs, "test")
-            )
-            with pytest.raises(
-                RuntimeError, match="send_dataflow_zmq: cannot send to ipc://.*Pass the same secret"
-            ):
+            receiver = open_socket(context, zmq.PULL, ipc, 5, True, "test", theirs and derive_keys(theirs, "test"))
+            with pytest.raises(RuntimeError, match="send_dataflow_zmq: cannot send to ipc://.*Pass the same secret"):
                 send_dataflow_zmq(Counting(), ipc, secret=ours)
             assert not receiver.poll(0)
             receiver.close(0)

@@ -46,9 +46,7 @@ class TestSockets:
         """A file that is not a socket is a FileExistsError; ZMQ would delete it."""
         path = tmp_path / "notes.txt"
         path.write_text("precious")
-        with pytest.raises(
-            FileExistsError, match="notes.txt' is a file .expected a socket of an earlier run"
-        ):
+        with pytest.raises(FileExistsError, match="notes.txt' is a file .expected a socket of an earlier run"):
             next(iter(RemoteDataZMQ(f"ipc://{path}")))
         with pytest.raises(FileExistsError, match="notes.txt' is a file"):
             send_dataflow_zmq(Counting(), f"ipc://{path}", bind=True)

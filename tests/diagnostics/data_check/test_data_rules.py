@@ -80,10 +80,7 @@ def test_not_finite():
     """NaN and infinity have a remark with their number; integers have none."""
     assert not_finite("x", np.ones(3)) is None
     assert not_finite("x", np.array([1, 2])) is None
-    assert (
-        "2 of 3 values of a datapoint are NaN or infinite."
-        == not_finite("x", np.array([1, np.nan, -np.inf])).text
-    )
+    assert "2 of 3 values of a datapoint are NaN or infinite." == not_finite("x", np.array([1, np.nan, -np.inf])).text
 
 
 def test_zero_images():
@@ -104,6 +101,4 @@ def test_ranges():
     for ranges in ((1.0, 1.0), (1.0, 5.0), (255.0, 200.0), (0.01, 255.0), (1.0, 1e4)):
         assert different_ranges("image", *ranges) is None
     assert 2.5 == image_range(np.full([4, 8, 8], -2.5))
-    assert [None] * 3 == [
-        image_range(a) for a in (np.ones([4, 8]), np.ones([4, 8, 8], int), np.ones([2, 2, 2]))
-    ]
+    assert [None] * 3 == [image_range(a) for a in (np.ones([4, 8]), np.ones([4, 8, 8], int), np.ones([2, 2, 2]))]

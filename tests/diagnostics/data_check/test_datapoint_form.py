@@ -55,9 +55,7 @@ class TestForms:
         found = forms(*([np.zeros(n)] for n in (5, 6, 5, 7, 8)))
         assert [] == found.changes()
         (text,) = found.shape_changes()
-        assert text.startswith(
-            "component 0 has 4 shapes: it is (5,) (from datapoint 0), then (6,) (from datapoint 1)"
-        )
+        assert text.startswith("component 0 has 4 shapes: it is (5,) (from datapoint 0), then (6,) (from datapoint 1)")
         assert "(8,)" not in text
 
 

@@ -274,9 +274,7 @@ class TestBroken:
     def test_an_error_of_a_worker(self):
         """An error of a worker is reported with the line in the worker."""
         report = examined(lambda: MultiThreadMapData(Noise(), 1, lambda dp: dp[7], strict=True))
-        assert [("first datapoint", BROKEN)] == [
-            (finding.check, finding.status) for finding in report.findings
-        ]
+        assert [("first datapoint", BROKEN)] == [(finding.check, finding.status) for finding in report.findings]
         assert "test_examine.py:" in report["first datapoint"].text
 
     @pytest.mark.parametrize(
@@ -331,9 +329,7 @@ class TestWarnings:
         """Several workers that deliver in varying order are a warning."""
         report = examined(lambda: MultiThreadMapData(Noise(), 3, uneven, buffer_size=30, strict=True))
         assert {"determinism": WARNING} == not_ok(report)
-        assert (
-            "in another order" in report["determinism"].text or "deliver varies" in report["determinism"].text
-        )
+        assert "in another order" in report["determinism"].text or "deliver varies" in report["determinism"].text
 
     def test_a_pass_too_long_to_count(self):
         """The length of a pass that does not end within the limits is not checked."""

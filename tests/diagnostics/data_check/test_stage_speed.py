@@ -61,9 +61,7 @@ class TestMeasureStages:
     @patiently
     def test_the_slowest_stage_limits(self):
         """The time of a stage does not include the stages that it reads from, and the slowest stage limits."""
-        speed = measure_stages(
-            lambda: BatchData(MapData(MapData(source(), wait_4ms), wait_1ms), 2), 0.2, 1000
-        )
+        speed = measure_stages(lambda: BatchData(MapData(MapData(source(), wait_4ms), wait_1ms), 2), 0.2, 1000)
         (part,) = speed.load.parts
         assert ["BatchData", "MapData(wait_1ms)", "MapData(wait_4ms)", "DataFromList"] == names(part)
         assert [0, 1, 2, 3] == [stage.depth for stage in part.stages]

@@ -34,9 +34,7 @@ def machine(monkeypatch, tmp_path):
     def pretend(found, log="", gpus=1):
         rows = [f"{k}, NVIDIA H100 80GB HBM3, 9.0, 81559 MiB, 550.54.15" for k in range(gpus)]
         program = tmp_path / "nvidia-smi"
-        program.write_text(
-            "#!/bin/sh\ncat <<END\n" + "\n".join(rows or ["No devices were found"]) + "\nEND\n"
-        )
+        program.write_text("#!/bin/sh\ncat <<END\n" + "\n".join(rows or ["No devices were found"]) + "\nEND\n")
         program.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
         monkeypatch.setattr(report, "_probe", lambda: (found, log))

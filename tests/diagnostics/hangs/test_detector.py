@@ -86,9 +86,7 @@ class AwaitsLooks(Callback):
             while hangs.detector._still.num_looks < 3 and time.monotonic() < deadline:
                 time.sleep(0.01)
             self.num_looks = hangs.detector._still.num_looks
-            self.started = [
-                one for one in psutil.Process().children(recursive=True) if one not in self.before
-            ]
+            self.started = [one for one in psutil.Process().children(recursive=True) if one not in self.before]
 
 
 @pytest.mark.parametrize(
@@ -128,9 +126,7 @@ class Main:
             is_in_run=True,
         )
         self.reports = []
-        monkeypatch.setattr(
-            HangDetector, "_report", lambda one: self.reports.append(round(one._still.seconds))
-        )
+        monkeypatch.setattr(HangDetector, "_report", lambda one: self.reports.append(round(one._still.seconds)))
         monkeypatch.setattr(detector, "_say", lambda text: self.reports.append(text))
         monkeypatch.setattr(detector, "count_running_threads", lambda: 1 + is_computing)
         self.detector = HangDetector(self.trainer)

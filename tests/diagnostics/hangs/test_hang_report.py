@@ -16,12 +16,8 @@ def test_a_raw_run_before_the_first_step():
     source = StagingInput(QueueInput(DataFromList([[1.0]])))
     trainer = SimpleNamespace(current_call=Call(Callback(), "_before_train"), global_step=0, is_in_run=False)
     text = _describe_main(trainer, [], source)
-    assert text.startswith(
-        "Callback (before_train, after step 0) is inside session.run, which waits for a datapoint"
-    )
-    assert text.endswith(
-        "StagingInput puts it there in the first step; evaluate tensors of the model only after that."
-    )
+    assert text.startswith("Callback (before_train, after step 0) is inside session.run, which waits for a datapoint")
+    assert text.endswith("StagingInput puts it there in the first step; evaluate tensors of the model only after that.")
 
 
 def test_a_thread_that_was_never_started():

@@ -93,7 +93,9 @@ def test_lock_is_free(watched):
 def test_stopped(watched):
     """Nothing is written when the process was stopped."""
     pid = os.getpid()
-    script = f"import os, time; os.kill({pid}, {int(signal.SIGSTOP)}); time.sleep(2); os.kill({pid}, {int(signal.SIGCONT)})"
+    script = (
+        f"import os, time; os.kill({pid}, {int(signal.SIGSTOP)}); time.sleep(2); os.kill({pid}, {int(signal.SIGCONT)})"
+    )
     assert (False, "") == watched(lambda: subprocess.run([sys.executable, "-c", script], check=True))
 
 

@@ -99,9 +99,7 @@ class TestModes:
         assert 0 == count
         assert "Lint: 1 remark\n  G03 Softmax" in str(error)
         assert "lint_ignore=[...]" in str(error)
-        assert [] == [
-            name for name in os.listdir(log_dir) if name.startswith(("model", "checkpoint", "graph"))
-        ]
+        assert [] == [name for name in os.listdir(log_dir) if name.startswith(("model", "checkpoint", "graph"))]
         assert (3, None) == train(right, lint="error")  # the directory is not locked
 
     @pytest.mark.parametrize(
@@ -226,9 +224,7 @@ class TestData:
 
         def large(first):
             noise = np.random.RandomState(0).rand(1200, 8, 8, 3).astype("float32")
-            return BatchData(
-                DataFromList([[one, 1] for one in noise[first : first + 600]], shuffle=True), 100
-            )
+            return BatchData(DataFromList([[one, 1] for one in noise[first : first + 600]], shuffle=True), 100)
 
         evaluate(large(600))
         evaluate(large(500), large(600))  # two runners: one of them may be meant for the training data

@@ -53,9 +53,7 @@ def test_misspelt_moment_of_a_base_class():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "line", ["callback.on_train_end()", "getattr(callback, 'on_train_end')()", "on_train_end ("]
-)
+@pytest.mark.parametrize("line", ["callback.on_train_end()", "getattr(callback, 'on_train_end')()", "on_train_end ("])
 def test_method_that_the_script_calls(tmp_path, monkeypatch, line):
     """A method has no remark if another module of the user has its name, or cannot be parsed."""
 

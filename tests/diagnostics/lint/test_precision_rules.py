@@ -73,9 +73,7 @@ def test_a_mistake(get_cost, rule, name):
     assert marked_line(get_cost) in remark.place
 
 
-@pytest.mark.parametrize(
-    "get_cost", [layers, own_product_on_purpose, own_product_in_16_bits, image_as_logits_cast]
-)
+@pytest.mark.parametrize("get_cost", [layers, own_product_on_purpose, own_product_in_16_bits, image_as_logits_cast])
 def test_silent(get_cost):
     """There is no remark on layers, on casts, or on a part that is float32 on purpose."""
     assert [] == lint(precision_scope("mixed_float16")(get_cost), [updates()])

@@ -74,10 +74,7 @@ class TestRepeatedSamples:
         """A remark names the stage, its processes, and what to use instead."""
         (remark,) = remarks(BatchData(MultiProcessRunnerZMQ(samples(), 2), 4))
         assert ("G19", "InferenceRunner") == (remark.rule, remark.name)
-        assert (
-            "MultiProcessRunnerZMQ with 2 processes repeats datapoints: each process runs the whole"
-            in remark.text
-        )
+        assert "MultiProcessRunnerZMQ with 2 processes repeats datapoints: each process runs the whole" in remark.text
         assert "Use MultiProcessMapData(..., strict=True), or no runner." == remark.advice
 
     @pytest.mark.parametrize(

@@ -54,9 +54,7 @@ class Blocking:
     def fail(self, *_):
         raise AssertionError("called")
 
-    __getattribute__ = __len__ = __repr__ = __str__ = __iter__ = __getitem__ = __eq__ = __hash__ = (
-        __bool__
-    ) = fail
+    __getattribute__ = __len__ = __repr__ = __str__ = __iter__ = __getitem__ = __eq__ = __hash__ = __bool__ = fail
     __class__ = property(fail)
 
 
@@ -213,9 +211,7 @@ def test_methods_of_containers():
         "__int__",
         "__index__",
     ]
-    kinds = [
-        type("Sub", (base,), dict.fromkeys(names, fail)) for base in (list, tuple, dict, set, str, int, float)
-    ]
+    kinds = [type("Sub", (base,), dict.fromkeys(names, fail)) for base in (list, tuple, dict, set, str, int, float)]
     values = [[1, 2], (1, 2), {"a": 1}, {1, 2}, "abc", 3, 0.5]
     expected = [[1, 2], [1, 2], {"a": 1}, [1, 2], "abc", 3, 0.5]
     assert expected == [describe(kind(value)) for kind, value in zip(kinds, values)]
@@ -224,9 +220,7 @@ def test_methods_of_containers():
 def test_modules_and_other_libraries_are_not_entered():
     """A module, and an object or function of another library, is described by its name."""
     entered = argparse.Namespace(rate=0.1)
-    found = describe(
-        [np, json, threading.Lock(), np.random.RandomState(), json.dumps, socket.socket, entered]
-    )
+    found = describe([np, json, threading.Lock(), np.random.RandomState(), json.dumps, socket.socket, entered])
     assert [{"module": "numpy"}, {"module": "json"}] == found[:2]
     assert [{"type"}, {"type"}, {"function"}, {"class"}] == [set(one) for one in found[2:6]]
     assert {"type": "argparse.Namespace", "arguments": {"rate": 0.1}} == found[6]

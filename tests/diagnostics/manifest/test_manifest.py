@@ -102,9 +102,7 @@ def test_content(log_dir, monkeypatch):
     assert {"ProgressBar", "JSONWriter"} <= set(callbacks)
     assert {"steps_per_epoch": 3, "max_epoch": 1, "starting_epoch": 1} == found["length"]
     assert tensorflow.__version__ == found["packages"]["tensorflow"]
-    assert ("finished", None, 1, 3) == tuple(
-        found["exit"][k] for k in ("outcome", "error", "epoch", "global_step")
-    )
+    assert ("finished", None, 1, 3) == tuple(found["exit"][k] for k in ("outcome", "error", "epoch", "global_step"))
     assert found["statistics"]["cost"]["last"] == found["statistics"]["cost"]["min"]
     text = json.dumps(found)
     assert "do not write me down" not in text
@@ -211,9 +209,7 @@ class TestFailures:
     def test_a_part_that_fails(self, log_dir, monkeypatch):
         """A part that fails is omitted with its reason, and training continues."""
         monkeypatch.setattr(module, "describe_graph", mock.Mock(side_effect=KeyError("no graph")))
-        monkeypatch.setitem(
-            module._PARTS_OF_THE_PROCESS, "machine", mock.Mock(side_effect=OSError("no machine"))
-        )
+        monkeypatch.setitem(module._PARTS_OF_THE_PROCESS, "machine", mock.Mock(side_effect=OSError("no machine")))
         assert 4 == run(CountingTrainer(), [ManifestWriter()]).global_step
         found = read(log_dir)
         assert (None, None) == (found["graph"], found["machine"])

@@ -76,9 +76,7 @@ def roots(x, label):
 def train(source, model=alone, trainer=None, rate=RATE, optimizer=None, callbacks=None):
     """Train with TerminateOnNaN. Return the trainer."""
     trainer = trainer or SimpleTrainer()
-    trainer.setup_graph(
-        SIGNATURE, source, model, lambda: optimizer or tf.train.GradientDescentOptimizer(rate)
-    )
+    trainer.setup_graph(SIGNATURE, source, model, lambda: optimizer or tf.train.GradientDescentOptimizer(rate))
     trainer.train_with_defaults(
         callbacks=[RunUpdateOps(), TerminateOnNaN()] if callbacks is None else callbacks,
         monitors=[],

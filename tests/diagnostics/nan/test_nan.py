@@ -72,9 +72,7 @@ def test_without_an_error(log_lines):
     trainer = run(Breaking(), [TerminateOnNaN(fail=False)], steps=3, epochs=2)
 
     assert 4 == trainer.global_step
-    assert 1 == len(
-        [x for x in log_lines if "stopped by StopTraining: TerminateOnNaN: loss is not finite" in x]
-    )
+    assert 1 == len([x for x in log_lines if "stopped by StopTraining: TerminateOnNaN: loss is not finite" in x])
 
 
 def test_a_good_training_goes_on():
@@ -99,9 +97,7 @@ def test_several_updates_in_a_step():
             self.weights = [tf.get_variable(name, initializer=4.0) for name in ("first", "second")]
             losses = [tf.log(weight - 3, name=f"loss_{weight.op.name}") for weight in self.weights]
             optimizer = tf.train.GradientDescentOptimizer(2.0)
-            self.step_ops = [
-                optimizer.minimize(loss, var_list=[weight]) for loss, weight in zip(losses, self.weights)
-            ]
+            self.step_ops = [optimizer.minimize(loss, var_list=[weight]) for loss, weight in zip(losses, self.weights)]
 
         def run_step(self) -> None:
             for op in self.step_ops:

@@ -58,9 +58,7 @@ def test_spikes(tmp_path):
     with np.load(os.path.join(log, "spike-131", "batch.npz")) as batch:
         np.testing.assert_array_equal([501, 501], batch["tower0/x"])
     notes = read_notes(log)
-    assert [("spike", 131, [131]), ("spike", 141, [141])] == [
-        (n["kind"], n["step"], n["datapoints"]) for n in notes
-    ]
+    assert [("spike", 131, [131]), ("spike", 141, [141])] == [(n["kind"], n["step"], n["datapoints"]) for n in notes]
     with open(os.path.join(log, "spike-131", "report.txt"), encoding="utf-8") as file:
         report = file.read()
     assert "cost = 501 at global_step=131" in report

@@ -195,9 +195,7 @@ class TestSaving:
     def test_no_cache(self, change):
         """A cache that does not fit, or whose size is not known, is not mentioned; the cost of the stage is."""
         one = self.make(cores=0.5, **change)
-        assert describe_advice(one, []).endswith(
-            "less than 10 %; see docs/speed.md. Without the cost of Map(f): 3x."
-        )
+        assert describe_advice(one, []).endswith("less than 10 %; see docs/speed.md. Without the cost of Map(f): 3x.")
 
     def test_workers_that_bring_as_much(self):
         """If workers reach the limit of the graph, nothing else is said."""

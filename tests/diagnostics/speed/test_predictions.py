@@ -77,9 +77,7 @@ class Plan:
         """Build the pipeline with a number of workers."""
         source = DataFromList([[k] for k in range(200)], shuffle=False)
         if self.kind == "threads":
-            flow = MultiThreadMapData(
-                source, num_workers, Work(self.cost, self.computing), buffer_size=8 * num_workers
-            )
+            flow = MultiThreadMapData(source, num_workers, Work(self.cost, self.computing), buffer_size=8 * num_workers)
         elif self.kind == "processes":
             flow = MultiProcessMapData(
                 source, num_workers, Work(self.cost, self.computing), buffer_size=8 * num_workers

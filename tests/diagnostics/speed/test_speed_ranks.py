@@ -45,10 +45,7 @@ def test_nothing_is_known(summaries):
 
 def test_the_graph_may_wait_for_a_rank():
     """With several ranks, a full queue does not mean that the graph limits."""
-    assert (
-        "or another rank for which it waits (data is ready 100% of the time on this rank)"
-        in a_rank(0.0)["text"]
-    )
+    assert "or another rank for which it waits (data is ready 100% of the time on this rank)" in a_rank(0.0)["text"]
 
 
 @pytest.mark.slow

@@ -48,9 +48,7 @@ class TestData:
         coco = load("coco")
         train, test = coco.load_splits(str(scenes))
         assert (12, 4) == (len(train.images), len(test.images))
-        settings = coco.with_classes(load("config").SCENES, train.coco)._replace(
-            masks=True, short_edge=(96, 96)
-        )
+        settings = coco.with_classes(load("config").SCENES, train.coco)._replace(masks=True, short_edge=(96, 96))
         image = train.images[0]
         pixels, boxes, labels, masks = load("augment").Augment(train, settings)([image])
         rows = train.coco.imgToAnns[image["id"]]
@@ -133,9 +131,7 @@ class TestData:
         image = train.images[0]
         row = train.coco.imgToAnns[image["id"]][0]
         del row["segmentation"]
-        with pytest.raises(
-            ValueError, match=f"annotation {row['id']} of .*{image['file_name']} has no valid"
-        ):
+        with pytest.raises(ValueError, match=f"annotation {row['id']} of .*{image['file_name']} has no valid"):
             load("augment").Augment(train, settings)([image])
 
     def test_coco_folder(self, load, scenes, tmp_path):
@@ -186,9 +182,7 @@ class TestEvaluation:
         """The annotations themselves have an average precision of 1, also after a round trip through JSON."""
         split, results = self.truth(load, scenes)
         figures = load("evaluate").average_precision(split, json.loads(json.dumps(results)), masks=True)
-        assert {f"{kind}_{name}" for kind in ("box", "mask") for name in ("AP", "AP50", "AP75")} == set(
-            figures
-        )
+        assert {f"{kind}_{name}" for kind in ("box", "mask") for name in ("AP", "AP50", "AP75")} == set(figures)
         np.testing.assert_allclose(1.0, list(figures.values()), atol=1e-6)
 
     @pytest.mark.slow
@@ -198,9 +192,7 @@ class TestEvaluation:
         for row in results:
             row["bbox"][0] += row["bbox"][2] / 5
         figures = load("evaluate").average_precision(split, results, masks=False)
-        np.testing.assert_allclose(
-            [1, 0, 0.4], [figures[k] for k in ("box_AP50", "box_AP75", "box_AP")], atol=1e-6
-        )
+        np.testing.assert_allclose([1, 0, 0.4], [figures[k] for k in ("box_AP50", "box_AP75", "box_AP")], atol=1e-6)
 
     def test_no_detections(self, load, scenes):
         """Without detections, the average precision is 0."""

@@ -37,9 +37,7 @@ class TestModel:
         "options",
         [
             {},
-            pytest.param(
-                {"cascade": True, "norm": "group", "depth": 50, "width": 8}, marks=pytest.mark.proof
-            ),
+            pytest.param({"cascade": True, "norm": "group", "depth": 50, "width": 8}, marks=pytest.mark.proof),
         ],
     )
     def test_cost_without_objects(self, load, config, options):

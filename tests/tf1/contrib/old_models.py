@@ -130,9 +130,7 @@ def contrib_cells(tf):
     ]:
         outputs.update(run_cell(tf, cell, name))
     convolution = rnn.Conv2DLSTMCell(input_shape=[4, 4, 2], output_channels=2, kernel_shape=[3, 3])
-    outputs.update(
-        run_cell(tf, convolution, "conv_lstm", IMAGES[:, :10, :, :].reshape(2, -1, 4, 4, 2)[:, :5])
-    )
+    outputs.update(run_cell(tf, convolution, "conv_lstm", IMAGES[:, :10, :, :].reshape(2, -1, 4, 4, 2)[:, :5]))
     ids = (SEQUENCE[:, :, :1] * 5).astype("int32")
     outputs.update(run_cell(tf, rnn.EmbeddingWrapper(rnn.GRUCell(3), 5, 2), "embedding", ids))
     major = tf.constant(SEQUENCE.transpose([1, 0, 2]))
@@ -267,9 +265,7 @@ def write(tf, folder):
         statistics = [v for v in tf.global_variables() if "moving_" in v.op.name]
         for variable in tf.trainable_variables() + statistics:
             variable.load(initial_value(variable), session)
-        tf.train.Saver().save(
-            session, os.path.join(folder, "model"), write_meta_graph=False, write_state=False
-        )
+        tf.train.Saver().save(session, os.path.join(folder, "model"), write_meta_graph=False, write_state=False)
         values = train(session, outputs, variables, train_op)
     values["shapes"] = shapes(tf)
     np.savez_compressed(os.path.join(folder, "expected.npz"), **values)

@@ -36,9 +36,7 @@ class TestHParams:
         assert {"lr": 2.0, "units": [1, 2, 3], "name": "b", "fast": False, "depth": 4} == params.values()
         assert isinstance(params.lr, float)
 
-    @pytest.mark.parametrize(
-        "text", ["width=3", "depth=x", "depth=1,depth=2", "fast=maybe", "=3", "units[0]=[1]"]
-    )
+    @pytest.mark.parametrize("text", ["width=3", "depth=x", "depth=1,depth=2", "fast=maybe", "=3", "units[0]=[1]"])
     def test_malformed(self, text):
         """Unknown names, wrong types and repeated names are ValueErrors."""
         with pytest.raises(ValueError):  # noqa: PT011 (the message of TensorFlow 1.15 differs)
@@ -52,9 +50,7 @@ class TestHParams:
     def test_json(self):
         """JSON text overrides values, and is written."""
         params = self.make().parse_json('{"lr": 1.5, "units": [4]}')
-        assert '{"depth": 3, "fast": true, "lr": 1.5, "name": "a", "units": [4]}' == params.to_json(
-            sort_keys=True
-        )
+        assert '{"depth": 3, "fast": true, "lr": 1.5, "name": "a", "units": [4]}' == params.to_json(sort_keys=True)
 
     def test_types(self):
         """A value of another type, or a list for a scalar, is a ValueError."""
@@ -114,9 +110,7 @@ def test_model_analyzer(fresh_graph, capfd):
     analyzer = contrib.tfprof.model_analyzer
     product = tf.matmul(tf.zeros([2, 3]), tf.get_variable("w", [3, 5], use_resource=False))
     assert [2, 5] == product.shape.as_list()
-    parameters = analyzer.print_model_analysis(
-        fresh_graph, tfprof_options=analyzer.TRAINABLE_VARS_PARAMS_STAT_OPTIONS
-    )
+    parameters = analyzer.print_model_analysis(fresh_graph, tfprof_options=analyzer.TRAINABLE_VARS_PARAMS_STAT_OPTIONS)
     operations = analyzer.print_model_analysis(fresh_graph, tfprof_options=analyzer.FLOAT_OPS_OPTIONS)
     printed = capfd.readouterr().out
     assert 15 == parameters.total_parameters
@@ -198,9 +192,7 @@ class TestBuckets:
         """A batch has elements of one bucket; elements whose `keep_input` is false are dropped."""
         with tf.Graph().as_default(), tf.Session() as session:
             number = tf.train.range_input_producer(12, num_epochs=1, shuffle=False).dequeue()
-            index, batch = contrib.training.bucket(
-                [number], number % 3, 2, 3, shapes=[[]], keep_input=number < 9
-            )
+            index, batch = contrib.training.bucket([number], number % 3, 2, 3, shapes=[[]], keep_input=number < 9)
             session.run(tf.local_variables_initializer())
             coordinator = tf.train.Coordinator()
             threads = tf.train.start_queue_runners(session, coordinator)

@@ -80,9 +80,7 @@ class TestNames:
         )
         assert lines == ["nan <class 'float'>"]
         if _NUMPY >= (2, 0):
-            assert "site-packages/old_library.py:2: numpy.float, which was removed, is float." in " ".join(
-                log
-            )
+            assert "site-packages/old_library.py:2: numpy.float, which was removed, is float." in " ".join(log)
 
     def test_plain_import_changes_nothing(self, tmp_path):
         """Without the command, NumPy stays as it is."""

@@ -113,9 +113,7 @@ class TestIntensityToRgb:
         numbers = np.array([[0.0, 0.25], [1.0, 7.0]])
         rgb = intensity_to_rgb(numbers, cmap)
 
-        expected = [
-            [[c * 255 for c in matplotlib.colormaps[cmap](min(n, 1.0))[:3]] for n in row] for row in numbers
-        ]
+        expected = [[[c * 255 for c in matplotlib.colormaps[cmap](min(n, 1.0))[:3]] for n in row] for row in numbers]
         np.testing.assert_allclose(expected, rgb, rtol=1e-6)
         assert np.float32 == rgb.dtype
 
@@ -123,9 +121,7 @@ class TestIntensityToRgb:
     def test_normalize(self, matplotlib, dtype):
         """The smallest number becomes 0 and the largest 1."""
         numbers = np.array([[-2, 0, 2]], dtype)
-        np.testing.assert_array_equal(
-            intensity_to_rgb([[0.0, 0.5, 1.0]]), intensity_to_rgb(numbers, normalize=True)
-        )
+        np.testing.assert_array_equal(intensity_to_rgb([[0.0, 0.5, 1.0]]), intensity_to_rgb(numbers, normalize=True))
 
     def test_equal_numbers(self, matplotlib):
         """Equal numbers become 0."""

@@ -47,9 +47,7 @@ class TestFiles:
 
     def test_batches(self, cv2, directory):
         """The images of a batch are written one by one, with and without a channel axis."""
-        df = flow(
-            [0, np.stack([plain(level, 8, 8) for level in LEVELS[:4]])], [1, plain(LEVELS[4], 3, 8, 8, 1)]
-        )
+        df = flow([0, np.stack([plain(level, 8, 8) for level in LEVELS[:4]])], [1, plain(LEVELS[4], 3, 8, 8, 1)])
         dump_dataflow_images(df, index=1, number=5, output_dir=directory)
         assert LEVELS[:5] == [int(image[0, 0, 0]) for image in read(cv2, directory).values()]
 

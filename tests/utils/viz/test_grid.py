@@ -20,9 +20,7 @@ def numbered(count, height=4, width=6, channels=None):
 def window(monkeypatch):
     """The list of `(image, callbacks)` for each window that would be shown."""
     shown = []
-    monkeypatch.setattr(
-        grid, "interactive_imshow", lambda image, **callbacks: shown.append((image, callbacks))
-    )
+    monkeypatch.setattr(grid, "interactive_imshow", lambda image, **callbacks: shown.append((image, callbacks)))
     return shown
 
 

@@ -99,9 +99,7 @@ def test_x_ends_the_program(screen):
 def test_keys_of_the_caller(screen):
     """Functions for keys get the given image and replace the default ones."""
     seen, called = screen("q", "h", "q", stays_open=3), []
-    interactive_imshow(
-        IMAGE, key_cb_h=lambda img: called.append(img), key_cb_q=lambda img: called.append("q")
-    )
+    interactive_imshow(IMAGE, key_cb_h=lambda img: called.append(img), key_cb_q=lambda img: called.append("q"))
     assert ["q", "q"] == [called[0], called[2]]
     assert called[1] is IMAGE
     assert [] == seen.keys
