@@ -53,7 +53,7 @@ def ResizeImages(images: tf.Tensor, size: Any, method: int = 0, align_corners: b
 @layer_register(log_shape=True)
 def BilinearUpSample(x: tf.Tensor, shape: int) -> tf.Tensor:  # noqa: N802
     """
-    Enlarge [N, H, W, C] images by bilinear interpolation, as Caffe's BilinearFiller does.
+    Enlarge [N, H, W, C] images by bilinear interpolation, as a bilinear filler of Caffe does.
 
     Args:
         x: [N, H, W, C].

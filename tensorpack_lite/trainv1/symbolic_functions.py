@@ -146,7 +146,7 @@ def triplet_loss(
         extra: also return the mean distance of the anchors to their positives and to their negatives.
         scope: the name scope.
 
-    Source: Schroff, Kalenichenko and Philbin 2015, "FaceNet".
+    Source: Schroff, Kalenichenko and Philbin 2015, arXiv:1503.03832.
     """
     with tf.name_scope(scope):
         near, far = _distance(anchor, positive), _distance(anchor, negative)

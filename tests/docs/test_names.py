@@ -26,6 +26,7 @@ FILES = sorted((ROOT / "tensorpack_lite").rglob("*.py"))
 OLD = (
     "tensorpack_lite/tf1/contrib/_replacements.py",
     "tensorpack_lite/tf1/removed/",
+    "tensorpack_lite/tf1/old_tensorpack/star_table.py",
     "tensorpack_lite/tf1/renamed.py",
     "tensorpack_lite/tf1/missing.py",
     "tensorpack_lite/utils/old_names_table.py",
