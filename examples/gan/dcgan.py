@@ -33,7 +33,7 @@ from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope
 
 def generator(z):
     """Map noise [N, Z] to images [N, 28, 28, 1] in [-1, 1]."""
-    # "internal": the moving averages are updated whenever the layer runs, also if a step has several runs.
+    # "internal": the moving averages are updated whenever the layer runs, even if a step has several runs.
     with argscope(BatchNorm, ema_update="internal"), argscope(Conv2DTranspose, kernel_size=4, strides=2):
         x = FullyConnected("fc", z, 7 * 7 * 64)
         x = BNReLU("bn0", tf.reshape(x, [-1, 7, 7, 64]))

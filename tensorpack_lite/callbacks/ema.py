@@ -98,7 +98,7 @@ class EMAWeights(Callback):
         return {"is_new": self._has_begun and not self._has_updated}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Keep the averages of the checkpoint, also if the first update is still to come."""
+        """Keep the averages of the checkpoint, even if the first update is still to come."""
         self._has_begun |= state["is_new"]
 
     def _begin_averages(self) -> None:

@@ -24,7 +24,8 @@ class Inferencer(Callback):
 
     Attributes:
         datapoint_size: number of samples of the datapoint in `_on_fetches`: the first dimension of the model's inputs.
-        is_size_certain: False if it is a guess, because the inputs disagree, or could be one sample without a batch dimension.
+        is_size_certain: False if `datapoint_size` is a guess: the inputs disagree, or the inputs could be one sample
+            without a batch dimension.
 
     Example:
         >>> class Largest(Inferencer):
@@ -101,17 +102,18 @@ class Inferencer(Callback):
 
 class ScalarStats(Inferencer):
     """
-    Mean of scalar tensors over the samples: each tensor is a mean over a datapoint, whose weight is its number of samples.
+    Mean of scalar tensors over the samples. Each tensor is the mean over a datapoint, and the datapoint is weighted by
+    its number of samples.
 
-    So the result is right for batches of different sizes. If the sizes differ but are not certain, because the inputs of the model
-    disagree, one is a scalar, or all have further dimensions that may vary, as in [None, None, 3], all datapoints have the same
-    weight, and a warning is logged.
+    The result is therefore right for batches of different sizes. The sizes are uncertain if the inputs of the model
+    disagree, if an input is a scalar, or if all inputs have further dimensions that may vary, as in [None, None, 3]. If
+    uncertain sizes differ, all datapoints have the same weight, and a warning is logged.
 
     Args:
         names: name of a scalar tensor, or a list of names.
         prefix: the mean is reported as `<prefix>_<name>`, or as `<name>` if `prefix` is empty.
-        weight: weight of a datapoint. None means its number of samples, the first dimension of the model's inputs; 1 means equal
-            weights. Or the name of a scalar tensor, such as the number of words that are not padding.
+        weight: weight of a datapoint. None uses its number of samples, the first dimension of the model's inputs; 1
+            uses equal weights; a string names a scalar tensor, such as the number of words that are not padding.
 
     Raises:
         ValueError: at the first datapoint: a tensor is not a scalar; at any datapoint: the weight is negative.
@@ -119,8 +121,8 @@ class ScalarStats(Inferencer):
     Example:
         >>> InferenceRunner(df, ScalarStats(["cost", "accuracy"]))       # validation_cost, validation_accuracy
 
-    Note: a tensor that is a sum over the samples depends on the batch size. Divide it by their number in the model. A ratio
-    such as a batch's F1 has no mean over the samples. See `ConfusionMatrix` and `AUC`.
+    Note: a sum over the samples depends on the batch size. In the model, divide the sum by the number of samples. A
+    ratio such as F1 cannot be averaged over batches: use `ConfusionMatrix` or `AUC`.
 
     Difference from tensorpack: in tensorpack 0.11, all datapoints have the same weight.
     """
@@ -161,7 +163,7 @@ class ScalarStats(Inferencer):
         values = np.asarray(results[: len(self.names)], dtype="float64")
         weight = float(results[-1]) if isinstance(self.weight, str) else self._given_weight()
         if weight < 0:
-            raise ValueError(f"ScalarStats: the weight of a datapoint is negative, got {weight:g}.")
+            raise ValueError(f"ScalarStats: the weight of a datapoint is negative (expected >= 0, got {weight:g}).")
         if weight == 0:
             return  # the mean of nothing is often NaN
         self._sums += values
@@ -171,7 +173,7 @@ class ScalarStats(Inferencer):
         self._weights.add(weight)
 
     def _given_weight(self) -> float:
-        """Return the weight of a datapoint without a tensor for it."""
+        """Return the weight of a datapoint if `weight` does not name a tensor."""
         if not isinstance(self.weight, str) and self.weight is not None:
             return self.weight
         self._is_certain = self._is_certain and self.is_size_certain
@@ -184,8 +186,9 @@ class ScalarStats(Inferencer):
         if not are_equal and not self._is_certain and not self._has_warned:
             self._has_warned = True
             logger.warning(
-                "ScalarStats: all datapoints have the same weight in the mean, because the inputs do not show whether their first "
-                "dimension is the number of samples. Pass weight=1 if that is right, or the name of a scalar tensor with the number."
+                "ScalarStats: all datapoints have the same weight in the mean, because the inputs do not show whether "
+                "their first dimension is the number of samples. Pass weight=1 to confirm equal weights, or the name "
+                "of a scalar tensor that holds the number of samples."
             )
         if are_equal or not self._is_certain:
             means = self._sums / self._num_datapoints

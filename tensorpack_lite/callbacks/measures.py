@@ -15,7 +15,8 @@ class _Measure(Inferencer):
     """
     Base class for inferencers that compare predictions with labels.
 
-    Subclasses set `_measures`, the names of the numbers, and `names`, those of the classes or outputs that have numbers of their own.
+    Subclasses set `_measures`, the names of the statistics, and `names`, the names of the classes or outputs that are
+    also reported separately.
     """
 
     _measures: Sequence[str] = ()
@@ -27,7 +28,7 @@ class _Measure(Inferencer):
 
     @property
     def reported_names(self) -> list[str]:
-        """The names of the numbers."""
+        """The names of the reported statistics."""
         return [self._full_name(measure, name) for name in ["", *self.names] for measure in self._measures]
 
     def _full_name(self, measure: str, name: str = "") -> str:
@@ -47,7 +48,9 @@ class _Measure(Inferencer):
 
     def _check_names(self, kind: str, number: int) -> None:
         if self.names and number != len(self.names):
-            raise self._error(f"there are {number} {kind}, but {len(self.names)} names.")
+            raise self._error(
+                f"wrong number of names (expected {number}, the number of {kind}, got {len(self.names)})."
+            )
 
     def _class_numbers(self, name: str, values: np.ndarray, num_classes: int | None) -> np.ndarray:
         """Return the class numbers of a tensor as a vector of integers."""
@@ -79,26 +82,29 @@ class _Measure(Inferencer):
             scores = prediction.reshape([-1, num_classes]).astype("float64")
             return scores, self._class_numbers(self.label, label, num_classes), True
         raise self._error(
-            f"expected labels [N] and either scores [N, C] of at least 2 classes or integers [N], the predicted classes, got "
-            f"'{self.prediction}', {prediction.dtype}{list(prediction.shape)}, and '{self.label}', {label.dtype}{list(label.shape)}. "
-            "Of one score for each sample, make a class: tf.cast(score > 0.5, tf.int32)."
+            "expected labels [N], and either scores [N, C] with C >= 2 or predicted classes [N] of an integer type, "
+            f"got '{self.prediction}', {prediction.dtype}{list(prediction.shape)}, and '{self.label}', "
+            f"{label.dtype}{list(label.shape)}. To convert one score per sample to a class, use "
+            "tf.cast(score > 0.5, tf.int32)."
         )
 
 
 class Accuracy(_Measure):
     """
-    Fraction of right predictions over all samples.
+    Fraction of correct predictions over all samples.
 
     Args:
         prediction: name of a tensor: scores `[N, C]` such as logits or probabilities, or predicted classes `[N]`, integers. With more
             dimensions, for example `[N, T, C]`, each element counts.
         label: name of a tensor `[N]` of class numbers.
-        k: a prediction is right if its label is among the `k` classes with the largest scores; or a list of such numbers. Equal
-            scores are in the order of the classes, as in `argmax`. A prediction with a NaN is wrong.
+        k: a prediction is correct if its label is among the `k` classes with the largest scores. Pass a list to report
+            several values of `k`. Among equal scores, the smaller class number comes first, as in `argmax`. A
+            prediction with a NaN counts as wrong.
         prefix: the fraction is reported as `<prefix>_accuracy`, or with `k=5` as `<prefix>_top5_accuracy`.
 
     Raises:
-        ValueError: `k` is not positive; at a datapoint: it is larger than C, or the tensors have the wrong shape or type.
+        ValueError: `k` is not positive; at a datapoint: `k` is larger than C, or the tensors have the wrong shape or
+            type.
 
     Example:
         >>> InferenceRunner(df, Accuracy("logits", "label", k=[1, 5]))   # validation_accuracy, validation_top5_accuracy
@@ -139,21 +145,22 @@ class ConfusionMatrix(_Measure):
     """
     Confusion matrix over all samples, with precision, recall and F1.
 
-    They are reported as `<prefix>_precision`, `<prefix>_recall` and `<prefix>_f1`: the mean over the classes that occur among labels
-    or predictions (`average="macro"` in scikit-learn). A ratio of 0 to 0 is 0.
+    Each statistic is reported as `<prefix>_precision`, `<prefix>_recall` or `<prefix>_f1`, and is the mean over the
+    classes that occur among labels or predictions (`average="macro"` in scikit-learn). The ratio 0/0 counts as 0.
 
     Args:
-        prediction, label: as in `Accuracy`. A prediction with a NaN is wrong, and not in the matrix.
-        class_names: names of the classes, which then also have numbers of their own, such as `<prefix>_cat_f1`. A class that
-            does not occur has none.
+        prediction, label: as in `Accuracy`. A prediction with a NaN counts as wrong and is not in the matrix.
+        class_names: names of the classes. If given, each class that occurs is also reported separately, such as
+            `<prefix>_cat_f1`.
         prefix: see above.
 
     Raises:
-        ValueError: at a datapoint: the tensors have the wrong shape or type, or there are not as many classes as names.
+        ValueError: at a datapoint: the tensors have the wrong shape or type, or the number of classes differs from the
+            number of names.
 
     Attributes:
-        matrix: array `[C, C]` of the last round. Entry `[i, j]` is the number of samples of class i that are predicted as j. Of
-            several ranks, only the chief has it.
+        matrix: array `[C, C]` of the last round. Entry `[i, j]` is the number of samples of class i that are predicted
+            as j. With several ranks, only the chief has the matrix.
 
     Example:
         >>> InferenceRunner(df, ConfusionMatrix("logits", "label", class_names=["cat", "dog"]))
@@ -207,24 +214,24 @@ class AUC(_Measure):
     """
     Area under the ROC curve over all samples: how often a positive sample has a larger score than a negative one.
 
-    It is reported as `<prefix>_auc`; of several classes, it is the mean of the areas of each class against the others.
+    The area is reported as `<prefix>_auc`. With several classes, `<prefix>_auc` is the mean of the one-vs-rest areas.
 
     Args:
-        score: name of a tensor: scores `[N]` of two classes, or `[N, C]`, such as logits or probabilities.
-        label: name of a tensor: `[N]`, 0 or 1 for scores `[N]`, otherwise class numbers; or `[N, C]`, 0 or 1, where a sample may
-            belong to several classes.
-        class_names: names of the classes, which then also have numbers of their own, such as `<prefix>_cat_auc`.
+        score: name of a tensor: scores `[N]` for two classes, or `[N, C]`, such as logits or probabilities.
+        label: name of a tensor. For scores `[N]`: `[N]`, 0 or 1. For scores `[N, C]`: class numbers `[N]`; or `[N, C]`,
+            0 or 1, if a sample may belong to several classes.
+        class_names: names of the classes. If given, each class is also reported separately, such as `<prefix>_cat_auc`.
         prefix: see above.
 
     Raises:
-        ValueError: at a datapoint: the tensors have the wrong shape, a label is not valid, or there are not as many classes as
-            names.
+        ValueError: at a datapoint: the tensors have the wrong shape, a label is not valid, or the number of classes
+            differs from the number of names.
 
     Example:
         >>> InferenceRunner(df, AUC("probability", "label"))
 
-    Note: all scores and labels of a round are kept in memory. A class whose samples are all positive or all negative has no area: it
-    is left out of the mean, with a warning. Scores with a NaN have the area NaN.
+    Note: all scores and labels of a round are kept in memory. If all labels of a class are equal, its area is
+    undefined: the class is omitted from the mean, and a warning is logged. If a score is NaN, the area is NaN.
     """
 
     _measures = ("auc",)
@@ -263,8 +270,8 @@ class AUC(_Measure):
         if undefined and undefined != self._warned_of:
             self._warned_of = undefined
             logger.warning(
-                f"{self}: no area for class {', '.join(undefined)}, because all labels are equal. It does not count in "
-                f"'{self._full_name('auc')}'."
+                f"{self}: the area is undefined for class {', '.join(undefined)}, because all labels are equal. "
+                f"'{self._full_name('auc')}' is the mean without it."
             )
         numbers = {name: area for name, area in areas.items() if area is not None}
         own = {self._full_name("auc", name): numbers[name] for name in self.names if name in numbers}
@@ -287,24 +294,26 @@ def _area_under_curve(scores: np.ndarray, is_positive: np.ndarray) -> float | No
 
 class RegressionErrors(_Measure):
     """
-    Errors of predicted numbers over all samples, and the coefficient of determination.
+    Mean absolute error, root mean squared error and coefficient of determination over all samples.
 
-    They are reported as `<prefix>_mae`, `<prefix>_rmse` and `<prefix>_r2`; of several outputs, they are the means over the outputs, as in
-    scikit-learn.
+    The statistics are reported as `<prefix>_mae`, `<prefix>_rmse` and `<prefix>_r2`. With several outputs, each
+    statistic is the mean over the outputs, as in scikit-learn.
 
     Args:
         prediction: name of a tensor `[N]`, or `[N, D]` with D outputs.
         label: name of a tensor of the same shape.
-        output_names: names of the outputs, which then also have numbers of their own, such as `<prefix>_width_mae`.
+        output_names: names of the outputs. If given, each output is also reported separately, such as
+            `<prefix>_width_mae`.
         prefix: see above.
 
     Raises:
-        ValueError: at a datapoint: the shapes differ, or there are not as many outputs as names.
+        ValueError: at a datapoint: the shapes differ, or the number of outputs differs from the number of names.
 
     Example:
         >>> InferenceRunner(df, RegressionErrors("price", "label"))
 
-    Note: with fewer than two samples, `r2` is not reported. If all labels are equal, it is 1 without an error and 0 with one.
+    Note: `r2` is not reported for fewer than two samples. If all labels are equal, `r2` is 1 if all predictions are
+    exact, and 0 otherwise.
     """
 
     _measures = ("mae", "rmse", "r2")

@@ -60,7 +60,7 @@ class StatisticReader:
         return None
 
     def read_new(self) -> tuple[int, float] | None:
-        """Like `read`, but return None, with a warning, also if the newest value was returned before."""
+        """Like `read`, but also return None, with a warning, if the newest value was returned before."""
         newest = self.read()
         if newest is None:
             return None

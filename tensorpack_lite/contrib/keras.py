@@ -91,8 +91,8 @@ def setup_keras_trainer(  # noqa: PLR0913 (tensorpack has eight)
     Build the graph of training for a Keras model. Call it instead of `trainer.setup_graph`.
 
     The cost is the sum of the losses, each averaged over the batch, and of the regularizers of the layers. Losses,
-    metrics and the total equal those of Keras, also if a mask of the model (`mask_zero=True`, `Masking`) excludes time steps.
-    The updates of layers, such as moving averages, are added to `UPDATE_OPS` by the first training tower.
+    metrics and the total equal those of Keras, even if a mask of the model (`mask_zero=True`, `Masking`) excludes time
+    steps. The updates of layers, such as moving averages, are added to `UPDATE_OPS` by the first training tower.
 
     Args:
         trainer: a new SingleCostTrainer.

@@ -142,5 +142,5 @@ def _repeated_part(ds: object) -> RepeatedData | None:
 def _error(who: str, func: Callable[..., Any], num_dropped: int) -> RuntimeError:
     return RuntimeError(
         f"{who}: {function_name(func)} returned None for a whole pass of the data ({num_dropped} datapoints in a row). "
-        f"None drops a datapoint, so nothing is left. Return the datapoint; is a return statement missing?"
+        f"Returning None drops the datapoint, so no data is left. Return the datapoint; is a return statement missing?"
     )

@@ -112,8 +112,9 @@ class ShardData(ProxyDataFlow):
     def _restore_own_state(self, state: State) -> None:
         if state["size"] != self.num_ranks and state["turn"] != 0:
             raise ValueError(
-                f"ShardData: the saved position is that of a process among {state['size']}, and this is one among {self.num_ranks}. "
-                "Restore the position of the last process in all of them."
+                "ShardData: the saved position is from a run with another number of processes "
+                f"(expected {self.num_ranks}, got {state['size']}). "
+                f"In every process, restore the position of the last process, rank {state['size'] - 1}."
             )
         self._turn = state["turn"]
 

@@ -59,8 +59,8 @@ def read_end(prefix: str) -> EndState | None:
         prefix: the checkpoint.
 
     Returns:
-        The state; None if it was not written, or belongs to another checkpoint of that name; with a warning, also if it cannot be
-        read. The checkpoint itself can be used in each case.
+        The state. None if it was not written, or belongs to another checkpoint of that name; or, with a warning, if it
+        cannot be read. The checkpoint itself can be used in each case.
     """
     try:
         record = read_state(prefix + END_SUFFIX)

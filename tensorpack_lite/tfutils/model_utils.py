@@ -20,7 +20,7 @@ def describe_trainable_vars() -> None:
     copies = {name for name in names if TOWER_PREFIX.match(name) and TOWER_PREFIX.sub("", name) in names}
     variables = [var for var in tf.trainable_variables() if var.op.name not in copies]
     if not variables:
-        logger.warning("No trainable variables in the graph!")
+        logger.warning("The graph has no trainable variables.")
         return
     show_device = len({var.device for var in variables}) > 1
     show_dtype = any(var.dtype.base_dtype != tf.float32 for var in variables)

@@ -1,4 +1,4 @@
-"""Callbacks of 2016 and 2017."""
+"""Callbacks of tensorpack from 2016 and 2017."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class PeriodicCallback(Callback):
     Base class of callbacks that act only in some epochs. A subclass defines `_trigger_periodic`.
 
     Args:
-        period: they act when `epoch_num` is a multiple of it.
+        period: the callback acts when `epoch_num` is a multiple of `period`.
     """
 
     def __init__(self, period: int = 1) -> None:
@@ -22,7 +22,7 @@ class PeriodicCallback(Callback):
             self._trigger_periodic()
 
     def _trigger_periodic(self) -> None:
-        """Act; a subclass defines it."""
+        """Act in this epoch. Subclasses override this method."""
 
 
 class _DoneByDefault(Callback):

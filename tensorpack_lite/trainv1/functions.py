@@ -29,7 +29,7 @@ def summary_moving_average(tensors: Sequence[tf.Tensor] | None = None) -> None:
 
 
 def apply_grad_processors(grads: GradVars, gradprocs: Sequence[GradientProcessor]) -> GradVars:
-    """Return the gradients after each processor, in order."""
+    """Apply the processors in order, and return the resulting gradients."""
     for processor in gradprocs:
         grads = processor.process(grads)
     return grads

@@ -60,9 +60,9 @@ def BilinearUpSample(x: tf.Tensor, shape: int) -> tf.Tensor:  # noqa: N802
         shape: the factor, a whole number.
 
     Returns:
-        A float32 tensor [N, H shape, W shape, C] named `output`.
+        A float32 tensor [N, H * shape, W * shape, C] named `output`.
 
-    Difference from tensorpack: with several channels, tensorpack adds them up. Here each one is enlarged by itself.
+    Difference from tensorpack: tensorpack adds up the channels. This layer enlarges each channel separately.
     """
     size = tf.shape(x)[1:3] * int(shape)
     y = tf.raw_ops.ResizeBilinear(images=x, size=size, half_pixel_centers=True, name="output")

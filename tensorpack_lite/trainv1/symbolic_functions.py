@@ -1,4 +1,4 @@
-"""Functions of tensors that tensorpack has removed."""
+"""Functions on tensors, which tensorpack has removed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def flatten(x: tf.Tensor) -> tf.Tensor:
 
 
 def one_hot(y: tf.Tensor, num_labels: int) -> tf.Tensor:
-    """Return [N, num_labels] float32 with a one at each of [N] labels."""
+    """Return the one-hot encoding of [N] labels as float32 [N, num_labels]."""
     return tf.one_hot(y, num_labels)
 
 
@@ -38,7 +38,7 @@ def class_balanced_cross_entropy(pred: tf.Tensor, label: tf.Tensor, name: str = 
     """
     Return the mean cross entropy of probabilities, in which the rarer class has the larger weight.
 
-    The weight of a positive label is the share of negative ones, and the other way round.
+    The weight of a positive label is the fraction of negative labels, and vice versa.
 
     Args:
         pred: [N, ...] probabilities.
@@ -97,8 +97,8 @@ def contrastive_loss(
     Args:
         left, right: [N, D].
         y: [N], 1 for similar pairs and 0 for others.
-        margin: the distance from which on a dissimilar pair costs nothing.
-        extra: also return the mean distance of the similar pairs and that of the others.
+        margin: the distance above which a dissimilar pair costs nothing.
+        extra: also return the mean distance of the similar pairs and the mean distance of the dissimilar pairs.
         scope: the name scope.
 
     Source: Hadsell, Chopra and LeCun 2006, "Dimensionality reduction by learning an invariant mapping".
@@ -116,7 +116,9 @@ def contrastive_loss(
 
 def siamese_cosine_loss(left: tf.Tensor, right: tf.Tensor, y: tf.Tensor, scope: str = "cosine_loss") -> tf.Tensor:
     """
-    Return half the mean square of the difference between the cosine of two embeddings and 1 (similar) or -1.
+    Return half the mean squared error of the cosine similarity of two embeddings.
+
+    The target is 1 for similar pairs and -1 for others.
 
     Args:
         left, right: [N, D].
@@ -142,7 +144,7 @@ def triplet_loss(
 
     Args:
         anchor, positive, negative: [N, D].
-        margin: by how much the negative has to be farther away.
+        margin: how much larger the squared distance to the negative should be.
         extra: also return the mean distance of the anchors to their positives and to their negatives.
         scope: the name scope.
 
@@ -162,7 +164,8 @@ def soft_triplet_loss(
     scope: str = "soft_triplet_loss",
 ) -> Any:
     """
-    Return the mean cross entropy of the softmax of two distances, in which that to the negative is the right class.
+    Return the mean cross entropy of the softmax of the two distances, where the distance to the negative is the correct
+    class.
 
     Args:
         anchor, positive, negative: [N, D].
@@ -178,7 +181,7 @@ def soft_triplet_loss(
 
 
 def _distance(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
-    """Return the distance of each two rows. Its gradient is finite for equal rows."""
+    """Return the distance between corresponding rows of `a` and `b`. The gradient is finite even for equal rows."""
     return tf.sqrt(tf.reduce_sum(tf.square(a - b), 1) + _EPSILON)
 
 

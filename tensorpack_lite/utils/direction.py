@@ -1,5 +1,5 @@
 """
-Direction in which a statistic gets better, by its name.
+Better direction of a statistic, derived from its name.
 
 In:  the name of a statistic, such as "validation_error".
 Out: -1 if smaller values are better, 1 if larger ones are, 0 if the name does not tell.
@@ -70,38 +70,42 @@ def certain_direction(name: str) -> int:
 
 def check_direction(who: str, name: str, direction: int, advice: str) -> None:
     """
-    Raise an error if a callback takes the worst values of a statistic for the best ones. Under `tensorpack-lite run`, that is a
-    warning.
+    Raise an error if a callback treats the worst values of a statistic as the best ones.
+
+    Under `tensorpack-lite run`, log a warning instead.
 
     Args:
         who: the class of the callback.
         name: the name of the statistic.
-        direction: 1 if the callback takes larger values for better ones, -1 if smaller ones.
+        direction: 1 if the callback treats larger values as better, -1 for smaller values.
         advice: what to write instead.
 
     Raises:
-        ValueError: by its name, the opposite is certain.
+        ValueError: the name shows that the opposite direction is better.
     """
     if certain_direction(name) == -direction:
         takes, are = ("larger", "smaller") if direction > 0 else ("smaller", "larger")
         raise ValueError(
-            f"{who} takes {takes} values of '{name}' for better ones, but by its name, {are} ones are better. {advice}"
+            f"{who} treats {takes} values of '{name}' as better, but the name shows that {are} values are better. "
+            f"{advice}"
         )
 
 
 def choose_mode(who: str, name: str, mode: str | None) -> str:
     """
-    Return the mode of a callback, "min" or "max": the given one, or that of the name of its statistic. A given mode that
-    contradicts the name is a warning.
+    Return the mode of a callback, "min" or "max": `mode`, or if `mode` is None, the mode that the name of the statistic
+    shows.
+
+    Log a warning if `mode` contradicts the name.
 
     Args:
         who: the class of the callback.
         name: the name of the statistic.
-        mode: the given one, or None.
+        mode: "min", "max" or None.
 
     Raises:
         TypeError: the name is not a string.
-        ValueError: the mode is unknown; no mode is given, and the name does not tell.
+        ValueError: `mode` is unknown; or `mode` is None, and the name does not show the direction.
     """
     check_type(f"{who}: the name of the statistic", name, str)
     direction = better_direction(name)
@@ -109,11 +113,13 @@ def choose_mode(who: str, name: str, mode: str | None) -> str:
         check_choice(f"{who}: mode", mode, ("min", "max"))
         if certain_direction(name) == (1 if mode == "min" else -1):
             are = "larger" if mode == "min" else "smaller"
-            logger.warning(f"{who}: mode='{mode}' was given, but by its name, {are} values of '{name}' are better.")
+            logger.warning(
+                f"{who}: mode='{mode}' contradicts the name of the statistic: {are} values of '{name}' are better."
+            )
         return mode
     if not direction:
         raise ValueError(
-            f"{who}: the name of the statistic, '{name}', does not tell whether smaller or larger values are better. Correct "
-            "it, or pass mode='min' or mode='max'."
+            f"{who}: the name of the statistic, '{name}', does not show whether smaller or larger values are better. "
+            "Correct the name, or pass mode='min' or mode='max'."
         )
     return "max" if direction > 0 else "min"

@@ -141,7 +141,7 @@ def _pack(value: object, arrays: List[bytes], name: str) -> object:
         )
     if np.lib.format.descr_to_dtype(np.lib.format.dtype_to_descr(dtype)) != dtype:
         raise TypeError(
-            f"write_state: the state for '{name}' has an array of dtype {dtype}, which is not a type of NumPy. "
+            f"write_state: the state for '{name}' has an array of dtype {dtype}, which is not a built-in NumPy dtype. "
             "Convert it in state_dict(), for example to float32."
         )
     file = io.BytesIO()

@@ -162,7 +162,9 @@ class TestUnusualValues:
         expected = {"validation_a_auc": own[0], "validation_b_auc": own[1], "validation_auc": np.mean(own)}
         check(expected, numbers(auc, scores, label))
         check(expected, numbers(auc, scores, label))
-        assert 1 == sum("AUC: no area for class c, because all labels are equal" in line for line in log_lines)
+        assert 1 == sum(
+            "AUC: the area is undefined for class c, because all labels are equal" in line for line in log_lines
+        )
         assert {} == numbers(AUC("s", "l"), scores[:, 0], np.zeros(9))
 
     def test_constant_labels(self):
@@ -219,7 +221,7 @@ WRONG = {
     "k above C": (lambda: numbers(Accuracy("s", "l", k=5), NC, N), r"k is larger than .* \(5 > 3\)"),
     "k of classes": (lambda: numbers(Accuracy("s", "l", k=2), N.astype(int), N), r"k is larger than .* \(2 > 1\)"),
     "one score": (lambda: numbers(Accuracy("s", "l"), N, N), r"got 's', float64\[4\], .* tf.cast\(score > 0.5"),
-    "one column": (lambda: numbers(Accuracy("s", "l"), NC[:, :1], N), r"scores \[N, C\] of at least 2 classes"),
+    "one column": (lambda: numbers(Accuracy("s", "l"), NC[:, :1], N), r"scores \[N, C\] with C >= 2"),
     "column of labels": (lambda: numbers(Accuracy("s", "l"), NC, NC[:, :1]), r"expected labels \[N\]"),
     "one-hot labels": (lambda: numbers(Accuracy("s", "l"), NC, NC), r"expected labels \[N\]"),
     "label of another class": (
@@ -229,16 +231,28 @@ WRONG = {
     "negative label": (lambda: numbers(Accuracy("s", "l"), NC, N - 1), "'l' is not a tensor of class numbers"),
     "fractional label": (lambda: numbers(Accuracy("s", "l"), NC, N + 0.5), "'l' is not a tensor of class numbers"),
     "NaN label": (lambda: numbers(Accuracy("s", "l"), NC, N * np.nan), "'l' is not a tensor of class numbers"),
-    "too few names": (lambda: numbers(ConfusionMatrix("s", "l", "ab"), NC, N), "there are 3 classes, but 2 names"),
-    "too many names": (lambda: numbers(ConfusionMatrix("s", "l", CLASSES), NC, N), "there are 3 classes, but 4 names"),
-    "names of AUC": (lambda: numbers(AUC("s", "l", "ab"), NC, N), "there are 3 classes, but 2 names"),
+    "too few names": (
+        lambda: numbers(ConfusionMatrix("s", "l", "ab"), NC, N),
+        r"names \(expected 3, the number of classes, got 2\)",
+    ),
+    "too many names": (
+        lambda: numbers(ConfusionMatrix("s", "l", CLASSES), NC, N),
+        r"names \(expected 3, the number of classes, got 4\)",
+    ),
+    "names of AUC": (
+        lambda: numbers(AUC("s", "l", "ab"), NC, N),
+        r"names \(expected 3, the number of classes, got 2\)",
+    ),
     "AUC of other labels": (lambda: numbers(AUC("s", "l"), N, N + 2), "expected class numbers below 2, got 2"),
     "AUC of a column": (lambda: numbers(AUC("s", "l"), NC[:, :1], N), r"'s' of shape \(4, 1\) and 'l' of shape \(4,\)"),
     "a column and a vector": (
         lambda: numbers(RegressionErrors("s", "l"), NC[:, :1], N),
         r"'s' of shape \(4, 1\) and 'l' of shape \(4,\). Use tf.reshape",
     ),
-    "names of outputs": (lambda: numbers(RegressionErrors("s", "l", "ab"), NC, NC), "there are 3 outputs, but 2 names"),
+    "names of outputs": (
+        lambda: numbers(RegressionErrors("s", "l", "ab"), NC, NC),
+        r"names \(expected 3, the number of outputs, got 2\)",
+    ),
 }  # fmt: skip
 
 

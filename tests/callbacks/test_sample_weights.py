@@ -125,7 +125,9 @@ class TestWeight:
 
     def test_negative(self):
         """A negative weight raises ValueError."""
-        with pytest.raises(ValueError, match="ScalarStats: the weight of a datapoint is negative, got -1"):
+        with pytest.raises(
+            ValueError, match=r"ScalarStats: the weight of a datapoint is negative \(expected >= 0, got -1\)"
+        ):
             measure("one input", weight=-1)
 
     def test_a_vector(self):

@@ -120,7 +120,9 @@ def test_the_position_of_the_first_of_two_processes():
     """A position inside a round of dealing belongs to one number of processes: another one is an error."""
     flow = ranks(2)[0]
     run([flow], 1)
-    with pytest.raises(ValueError, match="a process among 2, and this is one among 3"):
+    with pytest.raises(
+        ValueError, match=r"another number of processes \(expected 3, got 2\)\. .* the last process, rank 1\."
+    ):
         ranks(3, flow.get_state())
 
 

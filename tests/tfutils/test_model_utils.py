@@ -24,7 +24,7 @@ class TestDescribe:
     def test_leaves_out_other_towers_and_untrained(self, capsys):
         """Copies in other towers and untrained variables are not listed, but one that a tower created for all is."""
         describe_trainable_vars()
-        assert "No trainable variables" in capsys.readouterr().out
+        assert "The graph has no trainable variables." in capsys.readouterr().out
         for name in ("fc/W", "tower1/fc/W", "tower0/dense/kernel"):
             tf.get_variable(name, shape=[2])
         tf.get_variable("ema", shape=[2], trainable=False)

@@ -61,18 +61,19 @@ def plateau(name, **arguments):
 CONTRADICTIONS = {
     "MinSaver": (
         lambda: MinSaver("val_accuracy"),
-        "MinSaver takes smaller values of 'val_accuracy' for better ones, but by its name, larger ones are better. "
+        "MinSaver treats smaller values of 'val_accuracy' as better, but the name shows that larger values are better. "
         "Use MaxSaver('val_accuracy'), or MinSaver('val_accuracy', reverse=False) to keep the smallest value.",
     ),
     "MaxSaver": (
         lambda: MaxSaver("validation_error", restore_best=True),
-        "MaxSaver takes larger values of 'validation_error' for better ones, but by its name, smaller ones are better. "
-        "Use MinSaver('validation_error'), or MinSaver('validation_error', reverse=True) to keep the largest value.",
+        "MaxSaver treats larger values of 'validation_error' as better, but the name shows that smaller values are "
+        "better. Use MinSaver('validation_error'), or MinSaver('validation_error', reverse=True) to keep the largest "
+        "value.",
     ),
     "StatMonitorParamSetter": (
         lambda: plateau("val_accuracy"),
-        "StatMonitorParamSetter takes smaller values of 'val_accuracy' for better ones, but by its name, larger ones are "
-        "better. Pass reverse=True or reverse=False.",
+        "StatMonitorParamSetter treats smaller values of 'val_accuracy' as better, but the name shows that larger "
+        "values are better. Pass reverse=True or reverse=False.",
     ),
 }
 
@@ -80,7 +81,7 @@ CONTRADICTIONS = {
 @pytest.mark.parametrize("name", CONTRADICTIONS)
 class TestContradiction:
     def test_is_an_error(self, name):
-        """A callback that takes the worst values for the best ones raises an error that names the right class or argument."""
+        """A callback that treats the worst values as best raises an error that names the right class or argument."""
         make, message = CONTRADICTIONS[name]
         with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
             make()
@@ -114,7 +115,7 @@ class TestContradiction:
 def test_no_contradiction(make, log_lines):
     """What is said by an argument counts, and a name that is not certain contradicts nothing."""
     make()
-    assert [] == [line for line in log_lines if "by its name" in line]
+    assert [] == [line for line in log_lines if "the name shows" in line]
 
 
 @pytest.mark.parametrize("kind", [EarlyStopping, partial(TopKSaver, k=2)], ids=["EarlyStopping", "TopKSaver"])
@@ -131,16 +132,19 @@ class TestMode:
         assert is_max("stat", mode="max")
 
     def test_an_unknown_name(self, kind):
-        """If the name does not tell, the mode is asked for."""
-        with pytest.raises(ValueError, match="statistic, 'stat', does not tell .*mode='min' or mode='max'"):
+        """If the name does not show the direction, an error asks for the mode."""
+        with pytest.raises(ValueError, match="statistic, 'stat', does not show .*mode='min' or mode='max'"):
             kind("stat")
 
     def test_a_mode_that_contradicts(self, kind, log_lines):
         """A given mode counts, with a warning if the name certainly says the opposite."""
         kind("validation_accuracy", mode="min")
         kind("gap_of_accuracies", mode="min")
-        (line,) = (line for line in log_lines if "by its name" in line)
-        assert "mode='min' was given, but by its name, larger values of 'validation_accuracy' are better." in line
+        (line,) = (line for line in log_lines if "contradicts the name" in line)
+        assert (
+            "mode='min' contradicts the name of the statistic: larger values of 'validation_accuracy' are better."
+            in line
+        )
 
 
 USE = re.compile(r"\b(MinSaver|MaxSaver)\(\s*[\"']([^\"']+)[\"']\s*[,)]")

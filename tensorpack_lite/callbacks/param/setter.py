@@ -140,8 +140,8 @@ class PlannedHyperParamSetter(HyperParamSetter):
 
     Runs at: before_train; trigger_epoch, or trigger_step if `step_based`.
 
-    Note: a resumed training gets the value that `preview` knows for its place, also if the schedule has changed since. But if
-    another callback had set the parameter after this one, and the schedule has not changed, it keeps that value.
+    Note: a resumed training gets the value that `preview` knows for its place, even if the schedule has changed since.
+    But if another callback had set the parameter after this one, and the schedule has not changed, it keeps that value.
     """
 
     def __init__(self, param: HyperParam | str, step_based: bool = False) -> None:

@@ -22,7 +22,7 @@ _NUMBERS = "biuf"  # kinds of dtypes
 
 def read_image(path: str) -> np.ndarray:
     """
-    Read an image file as a color image, also if it is grayscale.
+    Read an image file as a color image, even if it is grayscale.
 
     Args:
         path: a JPEG, a PNG, or another format that OpenCV can read.

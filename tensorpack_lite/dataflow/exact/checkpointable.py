@@ -95,20 +95,21 @@ class Checkpointable:
     # Methods that stages override -----------------------------------------------------------------------------------
     def iter_from(self, num_done: int) -> Iterator[Any]:
         """
-        Continue a pass of which some datapoints were already yielded.
+        Continue a pass after the datapoints that were already yielded.
 
-        A class that defines this method beside `__iter__` is resumed at any datapoint. Without it, a pass is replayed.
-        The stages that this one reads continue by themselves, so their datapoints that were yielded are not skipped here.
-        Do not draw random numbers for the whole pass: the generators are those of the datapoint, not of the beginning.
+        A class that defines this method beside `__iter__` can resume at any datapoint. Without this method, the pass is
+        replayed. The stages that this stage reads restore their own positions, so do not skip their datapoints here. Do
+        not draw random numbers that apply to the whole pass: in a resumed pass, the generators have their state at the
+        next datapoint, not at the start of the pass.
 
         Args:
-            num_done: how many datapoints were yielded; >= 1.
+            num_done: number of datapoints that were already yielded; >= 1.
 
         Yields:
-            The datapoints that follow.
+            The remaining datapoints of the pass.
 
         Raises:
-            NotImplementedError: the class does not define it.
+            NotImplementedError: the class does not define this method.
         """
         raise NotImplementedError(f"{type(self).__name__}: a pass can only begin at its first datapoint.")
 

@@ -49,7 +49,7 @@ class HoldsBack(ProxyDataFlow):
 
     Example:
         >>> class Delay(HoldsBack):
-        ...     '''Yields each datapoint when it has read the next three.'''
+        ...     '''Stage that yields each datapoint after it has read the next three.'''
         ...     def __init__(self, ds):
         ...         super().__init__(ds, capacity=3)
         ...     def advance(self, held, source, num_done):

@@ -27,7 +27,7 @@ class HoldsInFlight(ProxyDataFlow):
         return self.ds if self._numbered is None else self._numbered
 
     def _begin_source(self) -> None:
-        """Begin a pass of `ds`, also if an earlier one was left."""
+        """Begin a pass of `ds`, even if an earlier pass was left."""
         if self._numbered is not None:
             self._numbered.leave()
         self._source = iter(self._datapoints())

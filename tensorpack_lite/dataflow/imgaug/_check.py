@@ -12,12 +12,12 @@ from ...utils.errors import type_error
 
 def check_image(who: str, img: object) -> np.ndarray:
     """
-    Return an image.
+    Check that `img` is an image, and return it.
 
     Args:
         who: the augmentor or DataFlow, for the message.
-        img: `[h, w]` or `[h, w, c]`. Integers other than uint8 log one warning, because augmentors assume values from
-            0 to 255.
+        img: `[h, w]` or `[h, w, c]`. For an integer dtype other than uint8, one warning is logged, because augmentors
+            assume values from 0 to 255.
 
     Raises:
         TypeError: `img` is not an array.
@@ -36,7 +36,7 @@ def check_image(who: str, img: object) -> np.ndarray:
 
 def check_coords(who: str, coords: object) -> np.ndarray:
     """
-    Return coordinates.
+    Check an array of coordinates, and return it.
 
     Args:
         who: the DataFlow, for the message.

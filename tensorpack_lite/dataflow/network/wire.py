@@ -360,7 +360,7 @@ def _length(number: object) -> int:
 def _clean(text: object) -> str:
     """Return the text of a peer without control characters, which could change a terminal."""
     if not isinstance(text, str):
-        raise WireError(f"a {type(text).__name__} where a text was expected")
+        raise WireError(f"expected a string, got {type(text).__name__}")
     text = text[-_MAX_TEXT:]
     if text.isprintable():  # the names of senders, in each message
         return text

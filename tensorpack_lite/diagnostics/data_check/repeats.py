@@ -93,8 +93,8 @@ class CommonSamples:
 
     Why: validation is then better than on new data, and does not show that the model overfits.
 
-    Silent with less than 500 samples of training or of validation, or less than 20 common ones, because a few duplicates are
-    in many data sets.
+    Does not report common samples if there are fewer than 20, or if training or validation has fewer than 500 samples,
+    because many data sets have a few duplicates.
 
     Args:
         name: the name of the input.

@@ -35,8 +35,8 @@ def parameter_without_effect(training: ExaminedTraining) -> Iterator[Remark]:
 
     Why: the schedule is logged and plotted, and has no effect. Usually the optimizer got the number instead of the variable.
 
-    Silent if the result of anything else than a summary or a callback of this library depends on the variable, e.g. in an inference
-    tower.
+    Does not report a variable if the result of anything other than a summary or a callback of this library depends on
+    it, e.g. in an inference tower.
 
     Source: tensorpack issues about ScheduledHyperParamSetter.
     """
@@ -108,7 +108,8 @@ def no_checkpoint_to_resume(training: ExaminedTraining) -> Iterator[Remark]:
 
     Why: nothing saves a checkpoint, so the next run starts from the beginning.
 
-    Silent if a callback of the user, or one that runs functions or hooks of the user, may save one.
+    Does not report a training if a callback of the user, or one that runs functions or hooks of the user, may save a
+    checkpoint.
 
     Source: a new user's training that did not resume.
     """

@@ -38,9 +38,9 @@ def method_that_nothing_calls(training: ExaminedTraining) -> Iterator[Remark]:
 
     Why: the name is that of another library, or almost that of a moment, so the callback does nothing.
 
-    Silent if the user's code has the name anywhere else, if a class of another library has a method of that name, or if the
-    callback also defines the moment. Of misspelt names, only those with one wrong letter at the end, two letters in the wrong
-    order, or a letter that is doubled wrongly.
+    Does not report a method if the user's code has its name anywhere else, if a class of another library has a method
+    of that name, or if the callback also defines the moment. Of misspelt names, reports only those with one wrong
+    letter at the end, two letters in the wrong order, or a letter that is doubled wrongly.
 
     Source: a new user who came from Keras.
     """
@@ -91,7 +91,7 @@ def _has_name(code: CodeType, name: str) -> bool:
 
 
 def _is_in_files(name: str) -> bool:
-    """Return whether a module of the user has a name as an attribute, variable or string; also if that cannot be read."""
+    """Return whether a module of the user has a name as an attribute, variable or string, or cannot be read."""
     for module_name, module in list(sys.modules.items()):
         path: Any = static_attribute(module, "__file__")
         if origin(module_name) != "user" or not isinstance(path, str) or not path.endswith(".py"):

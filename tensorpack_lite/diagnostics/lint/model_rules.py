@@ -26,8 +26,8 @@ def variable_without_gradient(training: ExaminedTraining) -> Iterator[Remark]:
     Why: the variable keeps its initial value, which looks like a layer that does not learn. It is forgotten in the
     cost, or something without a gradient, such as an argmax or a cast to integers, is between them.
 
-    Silent if something assigns the variable, or if it is frozen on purpose: by `tf.stop_gradient`, a gradient processor, or a
-    list of variables for the optimizer.
+    Does not report a variable if something assigns it, or if it is frozen on purpose: by `tf.stop_gradient`, a gradient
+    processor, or a list of variables for the optimizer.
 
     Source: tensorpack issues 87, 328.
     """

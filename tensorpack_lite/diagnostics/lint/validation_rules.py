@@ -21,7 +21,8 @@ def samples_left_out(training: ExaminedTraining) -> Iterator[Remark]:
     Why: BatchData drops an incomplete batch, which suits training, where the next pass has another order. In validation, the same
     samples are omitted each time.
 
-    Silent if the model needs batches of one size, or if the runner evaluates only a part of the data.
+    Does not report omitted samples if the model needs batches of one size, or if the runner evaluates only a part of
+    the data.
 
     Source: a new user's validation of 50 of 60 images.
     """
@@ -44,7 +45,7 @@ def repeated_samples(training: ExaminedTraining) -> Iterator[Remark]:
     Why: each process runs the whole source, so one round has some samples several times, and others never. This suits training
     with random data.
 
-    Silent if the source has no length, because it may yield other datapoints in each process.
+    Does not report a stage if its source has no length, because the source may yield other datapoints in each process.
 
     Source: a new user's validation in two processes.
     """

@@ -50,7 +50,7 @@ def averages_without_update(training: ExaminedTraining) -> Iterator[Remark]:
     Why: the averages stay at 0 and 1, so the layer does not normalize. `tf.layers.batch_normalization` does this by default:
     its `training` is False.
 
-    Silent if values are restored: a pretrained model may be frozen.
+    Does not report a layer if values are restored, because a pretrained model may be frozen.
 
     Source: tensorpack issues 1202, 1417.
     """
@@ -168,7 +168,7 @@ def little_restored(training: ExaminedTraining) -> Iterator[Remark]:
     Why: the rest of the model keeps its random values, and the only sign is a long warning. A model inside another variable
     scope has a prefix in its names.
 
-    Silent if the checkpoint has everything that the model needs, or the model uses most of the checkpoint.
+    Does not report a checkpoint if it has everything that the model needs, or if the model uses most of it.
 
     Source: tensorpack issues 117, 448, 693, 967.
     """

@@ -109,7 +109,7 @@ def examine(incident: Incident, message: str, session: tf.Session) -> str:
     Returns:
         The message, with the cause and the directory.
     """
-    incident.ranks.channel.end_by_itself()  # also if another rank ends first
+    incident.ranks.channel.end_by_itself()  # even if another rank ends first
     # first, because operations that the loss waits for may update a variable when the step runs again
     variables = {variable.op.name: variable for variable in tf.global_variables()}
     weights = session.run(variables)

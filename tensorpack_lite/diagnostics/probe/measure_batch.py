@@ -44,7 +44,7 @@ class MeasureBatch(Extension):
     @contextmanager
     def around_training(self, trainer: ExtendedTrainer) -> Iterator[None]:
         """
-        Write the results after the steps, also if memory runs out.
+        Write the results after the steps, even if memory runs out.
 
         Raises:
             SystemExit: after the steps, and if memory has run out.

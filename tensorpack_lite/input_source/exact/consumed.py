@@ -67,7 +67,7 @@ class ConsumedCounter:
             tf.get_default_session().run(initializer, {initializer.inputs[1]: number})
 
     def num_in(self, step: Step) -> int:
-        """Return how many datapoints a run has counted, also if it failed because another tower's data was missing."""
+        """Return how many datapoints a run has counted, even if it failed because another tower's data was missing."""
         return sum(num * step.count([added]) for added, num in self._counts)
 
     def of_towers(self) -> list[int]:

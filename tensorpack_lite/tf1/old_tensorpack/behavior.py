@@ -63,7 +63,9 @@ def warn_of_missing_statistics(statistic_reader: Any) -> None:
 
 
 def warn_of_direction(direction: Any) -> None:
-    """Warn if a callback takes the worst values of a statistic for the best ones, instead of raising an error."""
+    """
+    Log a warning, instead of raising an error, if a callback treats the worst values of a statistic as the best ones.
+    """
     plain = direction.check_direction
 
     @functools.wraps(plain)
@@ -78,8 +80,9 @@ def warn_of_direction(direction: Any) -> None:
 
 def accept_list_of_summaries(summary: Any) -> None:
     """
-    Accept the pairs of `add_param_summary` as one list, as in 2016, and lists of tensors in `add_moving_summary`, which
-    skips tensors that have an average already.
+    Accept one list of pairs in `add_param_summary`, as in 2016, and lists of tensors in `add_moving_summary`.
+
+    Tensors that already have an average are skipped.
     """
     plain, plain_average = summary.add_param_summary, summary.add_moving_summary
 
@@ -147,7 +150,7 @@ def name_with_index(export: Any) -> None:
 
 
 def start_at_first_datapoint(module: Any) -> None:
-    """Reset a DataFlow with workers at its first iteration. Until 2018, its constructor started them."""
+    """Reset a DataFlow with workers at its first iteration. Until 2018, the constructor started the workers."""
     plain = module.require_workers
 
     @functools.wraps(plain)
@@ -164,7 +167,7 @@ def start_at_first_datapoint(module: Any) -> None:
 
 
 def give_transaction(lmdb_format: Any) -> None:
-    """Let classes that a script derives from LMDBData read by `self._txn.get(key)`."""
+    """Add `_txn` to LMDBData, so that classes that a script derives from it can read with `self._txn.get(key)`."""
 
     def begin(self: Any) -> Any:
         return (self._environment or lmdb_format.open_lmdb(self._path)).begin()

@@ -44,12 +44,14 @@ def _names_by_module() -> dict[str, dict[str, Old]]:
 
 class _StarNames(List[str]):
     """
-    The names in the `__all__` of a module. A star import binds an old name only in files that do not have the name already,
-    because it may be one of theirs, and not in this library.
+    Names in the `__all__` of a module.
+
+    A star import binds an old name only if the importing file does not have the name already, and never in a file of
+    this library.
 
     Args:
-        names: the names of today.
-        old: the old ones.
+        names: the current names.
+        old: the old names.
     """
 
     def __init__(self, names: Sequence[str], old: Sequence[str]) -> None:
@@ -57,7 +59,10 @@ class _StarNames(List[str]):
         self._old = frozenset(old) - {*names}
 
     def __getitem__(self, index: Any) -> Any:
-        """Return a name; in place of an old one that the importing file does not get, the first name, which it does."""
+        """
+        Return a name. In place of an old name that the importing file must not get, return the first name, which the
+        file gets anyway.
+        """
         name = super().__getitem__(index)
         if isinstance(index, int) and name in self._old and not self._may_bind(name):
             return super().__getitem__(0)

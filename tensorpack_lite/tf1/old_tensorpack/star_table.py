@@ -1,8 +1,8 @@
 """
-The names that star imports of tensorpack gave scripts from 2016 to 2021, and that its modules do not have today.
+Names that star imports of tensorpack bound from 2016 to 2021, and that the current modules do not have.
 
-They are names of the package itself, of other modules that a module imported, and of modules. `utils/old_names_table.py` has
-those that scripts import by name.
+The table contains names of the package itself, names that a module had imported from other modules, and names of
+modules. `utils/old_names_table.py` has the names that scripts import explicitly.
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ _ALSO_IN = {
 
 @lru_cache(maxsize=None)
 def star_names() -> dict[str, dict[str, Old]]:
-    """Return {module of today: {name: what became of it}}."""
+    """Return {current module: {old name: its replacement}}."""
     found: dict[str, dict[str, Old]] = {}
     for places, name, old in _rows():
         for place in places.split():
@@ -275,7 +275,7 @@ def star_names() -> dict[str, dict[str, Old]]:
 
 
 def _rows() -> Iterator[tuple[str, str, Old]]:
-    """Yield modules, a name that they had, and what became of it."""
+    """Yield modules, an old name of these modules, and its replacement."""
     for package, names in _SUBMODULES.items():
         places = package if package.startswith("dataflow") else f". {package}"
         for name in names.split():

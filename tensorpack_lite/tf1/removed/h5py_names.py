@@ -9,13 +9,13 @@ from .said import caller, place_of, say
 
 
 def complete(module: ModuleType) -> None:
-    """Give data sets the property `value`."""
+    """Add the property `value` to h5py datasets."""
     kind: Any = module.Dataset
     if hasattr(kind, "value"):
         return
 
     def value(self: Any) -> Any:
-        """All values of the data set, as an array or a scalar."""
+        """All values of the dataset, as an array or a scalar."""
         say(
             "h5py.Dataset.value",
             "h5py's dataset.value, which was removed, is dataset[()].",
