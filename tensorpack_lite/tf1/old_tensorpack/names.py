@@ -6,12 +6,12 @@ import importlib
 import operator
 from functools import lru_cache
 from types import ModuleType
-from typing import Any, List, Sequence
+from typing import Any, Iterator, List, Sequence
 
 from ...utils.missing_names import explain_missing_names
 from ...utils.old_names_table import OLD_MODULES, OLD_NAMES, Old
 from ..removed.said import caller
-from ..startup.sitecustomize import replacement
+from ..startup.sitecustomize import calling_frame, replacement
 from ..unsupported import Unsupported
 from .star_table import star_names
 from .table import STAR_NAMES
@@ -57,6 +57,12 @@ class _StarNames(List[str]):
     def __init__(self, names: Sequence[str], old: Sequence[str]) -> None:
         super().__init__(dict.fromkeys([*names, *old]))
         self._old = frozenset(old) - {*names}
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names; for the import system, which would load all of them, only over the current ones."""
+        frame = calling_frame()
+        is_import = frame is not None and frame.f_code.co_filename.startswith("<frozen importlib")
+        return (name for name in super().copy() if not (is_import and name in self._old))
 
     def __getitem__(self, index: Any) -> Any:
         """
