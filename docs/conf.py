@@ -109,6 +109,10 @@ nitpick_ignore_regex = [
         r"(_frozen_importlib_external|http|multiprocessing|socketserver|threading|types)\..*",
     ),
     ("py:.*", r"tensorpack_lite\..*\.(_.*|T)"),  # private names and type variables
+    (
+        "py:class",
+        r"tensorpack_lite\.(ranks\.alone\.Alone|train\.rank_connection\.RankConnection)",
+    ),  # private classes
     ("py:exc", r"tf\.errors\..*"),
     ("py:.*", r"re\.error|tqdm\..*|numpy\..*|pickle\..*|zmq\..*"),
 ]

@@ -224,7 +224,7 @@ class MaxSaver(MinSaver):
 
     Raises:
         ValueError: smaller values are better by the statistic's name. Use `MinSaver`.
-        Others: as `MinSaver`.
+        TypeError, KeyError, RuntimeError, OSError: as `MinSaver`.
 
     Runs at: setup_graph, before_train, trigger, after_train.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from numbers import Real
 from typing import Any, Sequence
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from ..loop.callback import Callback
 from ..tfutils.common import get_op_tensor_name
 from ..utils import logger
+from ..utils.checks import check_at_least, check_type
 from ..utils.stats import BinaryStatistics, RatioCounter
 
 
@@ -35,8 +37,22 @@ class Inferencer(Callback):
         ...     def _after_inference(self): return {"largest_logit": self.largest}
     """
 
-    datapoint_size, is_size_certain = 1, True
+    _datapoint = (1, True)
     _num_fetched = 0  # datapoints of the round
+
+    @property
+    def datapoint_size(self) -> int:
+        """Number of samples of the current datapoint."""
+        return self._datapoint[0]
+
+    @property
+    def is_size_certain(self) -> bool:
+        """Whether `datapoint_size` is not a guess."""
+        return self._datapoint[1]
+
+    def begin_datapoint(self, size: int, is_certain: bool) -> None:
+        """Take the number of samples of the datapoint whose values follow; called by the runner."""
+        self._datapoint = (size, is_certain)
 
     @property
     def reported_names(self) -> list[str]:
@@ -116,7 +132,8 @@ class ScalarStats(Inferencer):
             uses equal weights; a string names a scalar tensor, such as the number of words that are not padding.
 
     Raises:
-        ValueError: at the first datapoint: a tensor is not a scalar; at any datapoint: the weight is negative.
+        TypeError: `weight` has another type.
+        ValueError: `weight` is negative; at the first datapoint: a tensor is not a scalar.
 
     Example:
         >>> InferenceRunner(df, ScalarStats(["cost", "accuracy"]))       # validation_cost, validation_accuracy
@@ -127,13 +144,17 @@ class ScalarStats(Inferencer):
     Difference from tensorpack: in tensorpack 0.11, all datapoints have the same weight.
     """
 
+    weight: str | float | None = None  # also in subclasses that do not call __init__
+    _has_warned = False
+
     def __init__(
         self, names: str | Sequence[str], prefix: str = "validation", weight: str | float | None = None
     ) -> None:
         self.names = [names] if isinstance(names, str) else list(names)
         self.prefix = prefix
-        self.weight = weight
-        self._has_warned = False
+        self.weight = check_type("ScalarStats: weight", weight, (str, Real, type(None)))
+        if not isinstance(weight, str) and weight is not None:
+            check_at_least("ScalarStats: weight", weight, 0)
         self._reset()
 
     @property
@@ -181,6 +202,7 @@ class ScalarStats(Inferencer):
 
     def _after_inference(self) -> dict[str, Any]:
         if not self._weights:
+            logger.warning("%s: the weight of all datapoints is 0, so nothing is reported.", self)
             return {}
         are_equal = len(self._weights) == 1  # then the mean has no further rounding
         if not are_equal and not self._is_certain and not self._has_warned:

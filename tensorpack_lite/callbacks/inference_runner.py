@@ -160,10 +160,11 @@ class InferenceRunnerBase(Callback):
             tower_func(*inputs)
         return tower_func.towers[-1]
 
-    def _make_hooks(self, towers: list[TowerTensorHandle]) -> list[TowersHook]:
+    def _make_hooks(self, tower_func: TowerFunc, towers: list[TowerTensorHandle]) -> list[TowersHook]:
         """Return the hook that evaluates the tensors of all inferencers, and the number of samples, in these towers."""
         tensors = [[self._find_tensors(inf, tower) for inf in self.infs] for tower in towers]
-        counts = [count_samples(tower.inputs) for tower in towers]
+        shapes = [spec.shape for spec in tower_func.input_signature]
+        counts = [count_samples(tower.inputs, shapes) for tower in towers]
         return [TowersHook(self._take_values, [[*some, count] for some, count in zip(tensors, counts)])]
 
     def _take_values(self, values: list[Any]) -> None:
@@ -172,7 +173,7 @@ class InferenceRunnerBase(Callback):
         self._num_run += 1
         self._num_samples += int(num_samples)
         for inf, fetched in zip(self.infs, results) if num_samples else ():
-            inf.datapoint_size, inf.is_size_certain = int(num_samples), bool(is_certain)
+            inf.begin_datapoint(int(num_samples), bool(is_certain))
             inf.on_fetches(fetched)
 
     def _find_tensors(self, inf: Inferencer, tower: TowerTensorHandle) -> list[tf.Tensor]:
@@ -311,7 +312,7 @@ class InferenceRunner(InferenceRunnerBase):
         self._device = device
 
     def _build_towers(self, tower_func: TowerFunc) -> None:
-        self._hooks = self._make_hooks([self._build_tower(tower_func, self._tower_name, self._device)])
+        self._hooks = self._make_hooks(tower_func, [self._build_tower(tower_func, self._tower_name, self._device)])
 
     def _run_all(self, bar: tqdm) -> None:
         size = self._num_datapoints()
@@ -378,8 +379,8 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
             # the towers take their datapoints in order
             after = [tower.inputs[0].op for tower in towers[-1:]]
             towers.append(self._build_tower(tower_func, f"{self._tower_name}{index}", gpu, after))
-        self._hooks = self._make_hooks(towers[:1])
-        self._parallel_hooks = self._make_hooks(towers)
+        self._hooks = self._make_hooks(tower_func, towers[:1])
+        self._parallel_hooks = self._make_hooks(tower_func, towers)
 
     def _before_train(self) -> None:
         super()._before_train()

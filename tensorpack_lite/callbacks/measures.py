@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, Iterator, Sequence
 
 import numpy as np
 
 from ..utils import logger
-from ..utils.checks import check_at_least
+from ..utils.checks import check_at_least, check_type
+from ..utils.naming import list_names
 from .inference import Inferencer
+
+_MAX_CLASSES = 20000  # of a confusion matrix, which then has 3 GB
 
 
 class _Measure(Inferencer):
@@ -24,7 +28,11 @@ class _Measure(Inferencer):
     def __init__(self, prediction: str, label: str, names: Sequence[object], prefix: str) -> None:
         self.prediction, self.label, self.prefix = prediction, label, prefix
         self.names = [str(name) for name in names]
-        self._num_values = 0
+        if len({*self.names} - {""}) < len(self.names):
+            raise ValueError(
+                f"{type(self).__name__}: names are empty or equal (expected distinct names, got {self.names})."
+            )
+        self._num_values, self._num_columns = 0, 0
 
     @property
     def reported_names(self) -> list[str]:
@@ -35,7 +43,7 @@ class _Measure(Inferencer):
         return "_".join(filter(None, [self.prefix, name, measure]))
 
     def _before_inference(self) -> None:
-        self._num_values = 0
+        self._num_values, self._num_columns = 0, 0
 
     def _get_fetches(self) -> list[str]:
         return [self.prediction, self.label]
@@ -46,7 +54,13 @@ class _Measure(Inferencer):
     def _error(self, what: str) -> ValueError:
         return ValueError(f"{self}: {what}")
 
-    def _check_names(self, kind: str, number: int) -> None:
+    def _check_columns(self, kind: str, number: int) -> None:
+        if self._num_columns not in (0, number):
+            raise self._error(
+                f"the number of {kind} differs between datapoints ({self._num_columns} and {number}). To leave out padding, "
+                "use tf.boolean_mask in the model."
+            )
+        self._num_columns = number
         if self.names and number != len(self.names):
             raise self._error(
                 f"wrong number of names (expected {number}, the number of {kind}, got {len(self.names)})."
@@ -54,6 +68,8 @@ class _Measure(Inferencer):
 
     def _class_numbers(self, name: str, values: np.ndarray, num_classes: int | None) -> np.ndarray:
         """Return the class numbers of a tensor as a vector of integers."""
+        if values.dtype.kind in "OSU":
+            raise self._error(f"'{name}' is not a tensor of class numbers (expected integers, got {values.dtype}).")
         with np.errstate(invalid="ignore"):  # NaN
             numbers = values.astype("int64").ravel()
         if numbers.size and (numbers.min() < 0 or np.any(numbers != values.ravel())):
@@ -79,6 +95,7 @@ class _Measure(Inferencer):
             return predicted, self._class_numbers(self.label, label, None), False
         if prediction.shape[:-1] == label.shape and prediction.ndim and prediction.shape[-1] > 1:
             num_classes = prediction.shape[-1]
+            self._check_columns("classes", num_classes)
             scores = prediction.reshape([-1, num_classes]).astype("float64")
             return scores, self._class_numbers(self.label, label, num_classes), True
         raise self._error(
@@ -112,7 +129,8 @@ class Accuracy(_Measure):
 
     def __init__(self, prediction: str, label: str, k: int | Sequence[int] = 1, prefix: str = "validation") -> None:
         super().__init__(prediction, label, [], prefix)
-        self.k = [k] if isinstance(k, int) else list(k)
+        several: Any = [k] if isinstance(k, Integral) else check_type("Accuracy: k", k, (list, tuple))
+        self.k = [int(number) for number in several]
         check_at_least("Accuracy: k", min(self.k, default=0), 1)
         self._measures = ["accuracy" if each == 1 else f"top{each}_accuracy" for each in self.k]
         self._num_right = np.zeros(len(self.k), "int64")
@@ -189,7 +207,12 @@ class ConfusionMatrix(_Measure):
         if has_scores:
             num_classes, is_valid = prediction.shape[1], ~np.isnan(prediction).any(axis=1)
             prediction = prediction.argmax(axis=1)
-        self._check_names("classes", num_classes if has_scores else max(num_classes, len(self.names)))
+        if num_classes > _MAX_CLASSES:
+            raise self._error(
+                f"the largest class number is {num_classes - 1} (expected at most {_MAX_CLASSES} classes)."
+            )
+        if self.names:
+            self._check_columns("classes", max(num_classes, len(self.names)))
         missing = max(0, num_classes - len(self.matrix))
         self.matrix = np.pad(self.matrix, (0, missing), "constant")
         self._num_failed = np.pad(self._num_failed, (0, missing), "constant")
@@ -259,7 +282,7 @@ class AUC(_Measure):
                 f"expected scores and labels of the shape [N] or [N, C], or scores [N, C] and labels [N], got '{self.prediction}' "
                 f"of shape {score.shape} and '{self.label}' of shape {label.shape}."
             )
-        self._check_names("classes", is_positive.shape[1])
+        self._check_columns("classes", is_positive.shape[1])
         self._seen.append((score.reshape(is_positive.shape), is_positive))
 
     def _after_inference(self) -> dict[str, Any]:
@@ -270,8 +293,8 @@ class AUC(_Measure):
         if undefined and undefined != self._warned_of:
             self._warned_of = undefined
             logger.warning(
-                f"{self}: the area is undefined for class {', '.join(undefined)}, because all labels are equal. "
-                f"'{self._full_name('auc')}' is the mean without it."
+                f"{self}: the area is undefined for class {list_names(undefined)}, because all labels are equal. "
+                f"'{self._full_name('auc')}' is the mean of the other classes."
             )
         numbers = {name: area for name, area in areas.items() if area is not None}
         own = {self._full_name("auc", name): numbers[name] for name in self.names if name in numbers}
@@ -337,7 +360,7 @@ class RegressionErrors(_Measure):
                 f"{prediction.shape} and '{self.label}' of shape {label.shape}. Use tf.reshape(x, [-1]), or tf.squeeze(x, 1)."
             )
         num_outputs = prediction.shape[1] if prediction.ndim == 2 else 1
-        self._check_names("outputs", num_outputs)
+        self._check_columns("outputs", num_outputs)
         both = np.stack([prediction.astype("float64"), label.astype("float64")])
         self._seen.append(both.reshape([2, len(label), num_outputs]))
 

@@ -34,26 +34,43 @@ class TowersHook(tf.train.SessionRunHook):  # type: ignore[misc]  # TensorFlow h
             self._on_fetches(values)
 
 
-def count_samples(inputs: Sequence[tf.Tensor]) -> tf.Tensor:
+def count_samples(inputs: Sequence[tf.Tensor], shapes: Sequence[tf.TensorShape]) -> tf.Tensor:
     """
     Return the number of samples of a datapoint: the first dimension of the first input, or of the first one that is not empty.
 
-    Inputs with a fixed first dimension, such as the weights of classes, do not count if there are others. A scalar does not
-    count either.
+    If the first dimension of an input may vary, vectors of a fixed length, such as the weights of classes, do not count.
+    A scalar does not count either.
+
+    Args:
+        inputs: the inputs of a tower.
+        shapes: their shapes in the signature of the model. The tensors may know less, or more.
 
     Returns:
         Two integers: the number, which is 0 if all inputs are empty and 1 if all are scalars; and 1 if it is certain, otherwise 0.
-        A number that may vary is not certain if the inputs disagree, if one is a scalar, or if each may vary in other dimensions,
-        too, as in [None, None, 3], which can be one image of any size.
+        A number that may vary is not certain if the inputs disagree, if one is a scalar or has a fixed first dimension, such as
+        an image beside its boxes, or if each may vary in other dimensions, too, as in [None, None, 3], which can be one
+        image of any size.
     """
-    arrays = [x for x in inputs if x.shape.ndims != 0]
-    free = [x for x in arrays if x.shape.ndims is None or x.shape[:1].as_list() == [None]]
-    if not arrays:
+    known = [(x, _merged(x.shape, shape)) for x, shape in zip(inputs, shapes) if x.shape.ndims != 0]
+    if not known:
         return tf.constant([1, 1])
-    sizes = tf.concat([tf.concat([tf.shape(x), [1]], 0)[:1] for x in free or arrays], 0)
+    free = [(x, shape) for x, shape in known if shape.ndims is None or shape[:1].as_list() == [None]]
+    fixed = [(x, shape) for x, shape in known if shape[:1].as_list() != [None] and (not free or shape.ndims > 1)]
+    varying = _first_dimensions([x for x, _ in free])
+    sizes = tf.concat([varying, _first_dimensions([x for x, _ in fixed])], 0)
     count = tf.concat([tf.boolean_mask(sizes, sizes > 0), [0]], 0)[:1]
-    may_agree = len(arrays) == len(inputs) and any(
-        x.shape.ndims is not None and x.shape[1:].is_fully_defined() for x in free
-    )
-    is_certain = tf.reduce_all(tf.equal(sizes, count)) if may_agree else tf.constant(not free)
+    may_agree = not fixed and len(known) == len(inputs)
+    if may_agree and any(shape.ndims is not None and shape[1:].is_fully_defined() for _, shape in free):
+        is_certain = tf.reduce_all(tf.equal(varying, count))
+    else:
+        is_certain = tf.constant(not free)
     return tf.concat([count, [tf.cast(is_certain, tf.int32)]], 0)
+
+
+def _merged(shape: tf.TensorShape, other: tf.TensorShape) -> tf.TensorShape:
+    return shape.merge_with(other) if shape.is_compatible_with(other) else shape
+
+
+def _first_dimensions(arrays: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Return the first dimension of each tensor; of a scalar, 1."""
+    return tf.concat([tf.zeros([0], tf.int32), *(tf.concat([tf.shape(x), [1]], 0)[:1] for x in arrays)], 0)

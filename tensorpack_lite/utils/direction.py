@@ -27,7 +27,14 @@ _WORD = re.compile(
 )
 _NO_RESULT = re.compile(r"regulari[sz]|weight_decay|queue_size|learning_rate")
 _OTHER_MEANING = re.compile(
-    r"(?<![a-z])(gap|drop|change|std|dev|var|variance|scale|weight|decrease|reduction|threshold|time)(?![a-z])"
+    r"(?<![a-z])(gap|drop|change|std|dev|var|variance|scale|scaler|scaling|weight|decrease|decline|degradation|reduction|delta|"
+    r"diff|difference|improvement|penalty|uncertainty|fixed|free|saved|saving|correction|corrected|detection|detected|"
+    r"threshold|thresh|time)s?(?![a-z])"
+)
+# "1-ssim", "-loss", "neg_mean_squared_error"; not "top-1-error", "fold_1-accuracy"
+_NEGATED = re.compile(
+    r"(?:^|/)-|(?:^|/|^(?:val|valid|validation|test|train)[-_])1 ?- ?|"
+    r"(?<![a-z])(?:neg|negative|minus|inv|inverse)(?![a-z])"
 )
 _AMBIGUOUS = re.compile(r"(?<![a-z])(correct|map|score|wrong)s?(?![a-z])")
 _PLAIN = {
@@ -49,7 +56,7 @@ def better_direction(name: str) -> int:
     """
     name = name.lower()
     words = list(_WORD.finditer(name))
-    if not words or _NO_RESULT.search(name) or _OTHER_MEANING.search(name, words[-1].end()):
+    if not words or _NO_RESULT.search(name) or _NEGATED.search(name) or _OTHER_MEANING.search(name, words[-1].end()):
         return 0
     return -1 if words[-1].group("smaller") else 1
 
@@ -63,9 +70,25 @@ def certain_direction(name: str) -> int:
         [-1, 0, 0]
     """
     found = {"smaller" if word.group("smaller") else "larger" for word in _WORD.finditer(name.lower())}
-    others = set(re.findall("[a-z]+", _WORD.sub(" ", name.lower())))
-    is_certain = len(found) == 1 and others <= _PLAIN and not _AMBIGUOUS.search(name.lower())
+    is_certain = len(found) == 1 and _other_words(name) <= _PLAIN and not _AMBIGUOUS.search(name.lower())
     return better_direction(name) if is_certain else 0
+
+
+def _other_words(name: str) -> set[str]:
+    return set(re.findall(r"[^\W\d_]+", _WORD.sub(" ", name.lower())))
+
+
+def _chosen_direction(name: str) -> int:
+    """
+    Return `better_direction`, but 0 if it would be 1 only because of the order of the words, as in "loss_dice", or because of
+    a score that may be one of errors, as in "brier_score".
+    """
+    direction, words = better_direction(name), list(_WORD.finditer(name.lower()))
+    if direction <= 0 or certain_direction(name) > 0:
+        return direction
+    is_mixed = any(word.group("smaller") for word in words)
+    is_score = all(re.match(r"scores?\d*$", word.group()) for word in words) and not _other_words(name) <= _PLAIN
+    return 0 if is_mixed or is_score else direction
 
 
 def check_direction(who: str, name: str, direction: int, advice: str) -> None:
@@ -108,7 +131,7 @@ def choose_mode(who: str, name: str, mode: str | None) -> str:
         ValueError: `mode` is unknown; or `mode` is None, and the name does not show the direction.
     """
     check_type(f"{who}: the name of the statistic", name, str)
-    direction = better_direction(name)
+    direction = _chosen_direction(name)
     if mode is not None:
         check_choice(f"{who}: mode", mode, ("min", "max"))
         if certain_direction(name) == (1 if mode == "min" else -1):
@@ -122,4 +145,6 @@ def choose_mode(who: str, name: str, mode: str | None) -> str:
             f"{who}: the name of the statistic, '{name}', does not show whether smaller or larger values are better. "
             "Correct the name, or pass mode='min' or mode='max'."
         )
-    return "max" if direction > 0 else "min"
+    mode = "max" if direction > 0 else "min"
+    logger.info(f"{who}: {'larger' if direction > 0 else 'smaller'} values of '{name}' are better (mode='{mode}').")
+    return mode

@@ -320,3 +320,35 @@ def test_every_runner(runner):
     for name in expected:
         (first_step, first), (second_step, second) = trainer.monitors.get_history(name)
         assert ((2, 4), first) == ((first_step, second_step), second)
+
+
+@pytest.mark.parametrize(
+    ("make", "results", "message"),
+    [
+        (lambda: AUC("p", "y"), [([[1, 2]], [[0, 1]]), ([[1, 2, 3]], [[0, 1, 1]])], "number of classes differs"),
+        (lambda: RegressionErrors("p", "y"), [([[1, 2]], [[0, 1]]), ([[1]], [[0]])], "number of outputs differs"),
+        (lambda: Accuracy("p", "y"), [([[1, 2]], [0]), ([[1, 2, 3]], [0])], "number of classes differs"),
+        (lambda: ConfusionMatrix("p", "y"), [([5], [10**6])], "the largest class number is 1000000"),
+        (lambda: ConfusionMatrix("p", "y"), [([5], ["cat"])], "not a tensor of class numbers"),
+        (lambda: Accuracy("p", "y"), [([[1, 2]], ["cat"])], "not a tensor of class numbers"),
+    ],
+)
+def test_datapoints_that_do_not_fit(make, results, message):
+    """An error names the inferencer and what does not fit, instead of a wrong number or an error of NumPy."""
+    inferencer = make()
+    inferencer._before_epoch()
+    with pytest.raises(ValueError, match=message):
+        for prediction, label in results:
+            inferencer.on_fetches([np.array(prediction), np.array(label)])
+
+
+def test_names_that_are_equal():
+    """Equal or empty names of classes would hide numbers, so they raise ValueError."""
+    for names in ["a", "a"], ["a", ""]:
+        with pytest.raises(ValueError, match="expected distinct names"):
+            ConfusionMatrix("p", "y", class_names=names)
+
+
+def test_whole_numbers_of_numpy():
+    """`k` may be an integer of NumPy."""
+    assert ["validation_top5_accuracy"] == Accuracy("p", "y", k=np.int64(5)).reported_names

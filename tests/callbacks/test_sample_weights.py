@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fakes.trainers import ScalingTrainer, run
 
-from tensorpack_lite.callbacks.inference import ScalarStats
+from tensorpack_lite.callbacks.inference import Inferencer, ScalarStats
 from tensorpack_lite.callbacks.inference_runner import DataParallelInferenceRunner, InferenceRunner
 from tensorpack_lite.callbacks.sharded_inference import ShardedInferenceRunner
 from tensorpack_lite.callbacks.towers_hook import count_samples
@@ -51,7 +51,7 @@ def test_equal_batches_have_the_mean_of_their_means():
     """With batches of one size, the result is the plain mean, to the last digit, as in tensorpack."""
     stats, values = ScalarStats("cost"), np.random.RandomState(0).rand(100).astype("float32")
     stats._before_inference()
-    stats.datapoint_size = 7
+    stats.begin_datapoint(7, True)
     for value in values:
         stats.on_fetches([value])
     assert sum(map(float, values)) / 100 == stats.get_numbers()["validation_cost"]
@@ -66,6 +66,10 @@ SIGNATURES = {
     "a label without a batch": ([IMAGE, []], [[[1, 5, 3], []], [[3, 5, 3], []]], "equal"),
     "an image of any size": ([IMAGE], [[[1, 5, 3]], [[3, 5, 3]]], "equal"),
     "an image and its mask": ([IMAGE, [None, None]], [[[1, 5, 3], [1, 5]], [[3, 5, 3], [3, 5]]], "equal"),
+    "one image and its boxes": ([[6, 6, 3], [None, 4]], [[[6, 6, 3], [1, 4]], [[6, 6, 3], [4, 4]]], "equal"),
+    "a batch of one image": ([[1, None, 9, 3], [None, 4]], [[[1, 5, 9, 3], [1, 4]], [[1, 5, 9, 3], [4, 4]]], "equal"),
+    "a fixed batch and labels": ([[8, 5], [None, 2], LABELS], [[[8, 5], [2, 2], [2]], [[8, 5], [5, 2], [5]]], "equal"),
+    "nodes and edges": ([[None, 6], [2, None]], [[[3, 6], [2, 4]], [[9, 6], [2, 8]]], "equal"),
     "images of one size": ([IMAGE, BOXES], [[[3, 5, 3], [2, 4]], [[3, 4, 3], [1, 4]]], "same"),
     "scalars": ([[]], [[[]], [[]]], "same"),
     "fixed batches": ([[3, 2]], [[[3, 2]], [[3, 2]]], "same"),
@@ -82,6 +86,7 @@ def measure(name, **arguments):
     def model(*inputs):
         tf.reduce_mean(inputs[0], name="value")
         tf.constant(0.25, name="quarter")
+        tf.constant(-0.25, name="below")
         tf.reduce_max(inputs[0], name="largest")
         tf.divide(tf.reduce_max(inputs[0]), tf.reduce_max(inputs[0]), name="undefined")
 
@@ -118,17 +123,20 @@ class TestWeight:
         assert expected == measure(name, weight=weight)
         assert not any(WARNING in line for line in log_lines)
 
-    def test_no_weight(self):
-        """A datapoint of weight 0 does not count, not even a NaN. If all have weight 0, nothing is reported."""
+    def test_no_weight(self, log_lines):
+        """A datapoint of weight 0 does not count, not even a NaN. If all have weight 0, a warning says that nothing is reported."""
         assert 1.0 == measure("one input", names="undefined", weight="largest")
         assert measure("one input", weight=0) is None
+        assert any("the weight of all datapoints is 0, so nothing is reported" in line for line in log_lines)
 
     def test_negative(self):
-        """A negative weight raises ValueError."""
-        with pytest.raises(
-            ValueError, match=r"ScalarStats: the weight of a datapoint is negative \(expected >= 0, got -1\)"
-        ):
-            measure("one input", weight=-1)
+        """A negative weight raises ValueError, and something that is no number and no name TypeError."""
+        with pytest.raises(ValueError, match=r"ScalarStats: the weight of a datapoint is negative \(.*, got -0.25\)"):
+            measure("one input", weight="below")
+        with pytest.raises(ValueError, match="ScalarStats: weight"):
+            ScalarStats("cost", weight=-1)
+        with pytest.raises(TypeError, match="ScalarStats: weight"):
+            ScalarStats("cost", weight=[1, 2])
 
     def test_a_vector(self):
         """A weight that is not a scalar raises ValueError."""
@@ -176,7 +184,7 @@ def test_number_of_samples(shapes, expected):
     """
     with tf.Graph().as_default(), tf.Session() as sess:
         inputs = [tf.placeholder_with_default(np.zeros(shape), [None] * len(shape)) for shape in shapes]
-        assert expected == tuple(sess.run(count_samples(inputs)))
+        assert expected == tuple(sess.run(count_samples(inputs, [x.shape for x in inputs])))
 
 
 def test_an_input_of_unknown_rank():
@@ -184,4 +192,43 @@ def test_an_input_of_unknown_rank():
     with tf.Graph().as_default(), tf.Session() as sess:
         unknown = tf.placeholder_with_default(np.zeros([3, 2]), None)
         label = tf.placeholder_with_default(np.zeros([3]), [None])
-        assert [(3, 0), (3, 1)] == [tuple(sess.run(count_samples(x))) for x in ([unknown], [unknown, label])]
+        shapes = [tf.TensorShape(None), tf.TensorShape([None])]
+        counts = [count_samples([unknown], shapes), count_samples([unknown, label], shapes)]
+        assert [(3, 0), (3, 1)] == [tuple(sess.run(count)) for count in counts]
+        # what the signature knows counts, too
+        assert (3, 1) == tuple(sess.run(count_samples([unknown], [tf.TensorShape([None, 2])])))
+
+
+def test_images_without_boxes():
+    """An image whose boxes are an empty input is a datapoint for all inferencers."""
+
+    class Count(Inferencer):
+        def _before_inference(self):
+            self.count = 0
+
+        def _get_fetches(self):
+            return ["value"]
+
+        def _on_fetches(self, results):
+            self.count += 1
+
+        def _after_inference(self):
+            return {"count": self.count}
+
+    data = [[np.ones([6, 6, 3], "float32"), np.ones([number, 4], "float32")] for number in (0, 2, 0, 0)]
+    spec = [tf.TensorSpec([6, 6, 3], tf.float32, "image"), tf.TensorSpec([None, 4], tf.float32, "boxes")]
+    function = TowerFunc(lambda image, boxes: tf.reduce_mean(image, name="value"), spec)
+    flow = DataFromList(data, shuffle=False)
+    trainer = run(ScalingTrainer(), [InferenceRunner(flow, Count(), tower_func=function)])
+    assert {4.0} == {value for _, value in trainer.monitors.get_history("count")}
+
+
+def test_an_old_subclass():
+    """A subclass of ScalarStats that does not call the constructor of its base class still works."""
+
+    class Old(ScalarStats):
+        def __init__(self, name):
+            self.names, self.prefix = [name], "old"
+
+    trainer = run(ScalingTrainer(), [InferenceRunner(samples(5, 2), Old("cost"))])
+    assert [(2, 6.0), (4, 10.0)] == trainer.monitors.get_history("old_cost")

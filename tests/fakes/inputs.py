@@ -58,7 +58,7 @@ class Numbers(DataFlow):
     """
 
     def __init__(self, size=5, error=None, dtype="float32") -> None:
-        self.size, self.error, self.dtype = size, error, dtype
+        self.num, self.error, self.dtype = size, error, dtype
         self.resets = self.passes = 0
 
     def reset_state(self) -> None:
@@ -66,13 +66,13 @@ class Numbers(DataFlow):
 
     def __iter__(self):
         self.passes += 1
-        for n in range(self.size):
+        for n in range(self.num):
             yield [np.array([n, n], self.dtype)]
         if self.error is not None:
             raise self.error
 
     def __len__(self) -> int:
-        return self.size
+        return self.num
 
 
 class AfterUse(DataFlow):

@@ -105,6 +105,10 @@ class TestContradiction:
         lambda: MaxSaver("adversary_error"),
         lambda: MaxSaver("d_loss"),
         lambda: MinSaver("mean_score"),
+        lambda: MinSaver("1-ssim"),
+        lambda: MinSaver("validation_1-accuracy"),
+        lambda: MaxSaver("-loss"),
+        lambda: MinSaver("accuracy下降"),
         lambda: MinSaver("stat"),
         lambda: MaxSaver("stat"),
         lambda: plateau("val_accuracy", reverse=True),
@@ -131,10 +135,27 @@ class TestMode:
         assert not is_max("validation_error")
         assert is_max("stat", mode="max")
 
-    def test_an_unknown_name(self, kind):
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "stat",
+            "loss_dice",
+            "losses/iou",
+            "brier_score",
+            "neg_mean_squared_error",
+            "validation_1-ssim",
+            "loss_scaler",
+        ],
+    )
+    def test_an_unknown_name(self, kind, name):
         """If the name does not show the direction, an error asks for the mode."""
-        with pytest.raises(ValueError, match="statistic, 'stat', does not show .*mode='min' or mode='max'"):
-            kind("stat")
+        with pytest.raises(ValueError, match=f"statistic, '{name}', does not show .*mode='min' or mode='max'"):
+            kind(name)
+
+    def test_the_mode_is_logged(self, kind, log_lines):
+        """The log says what the name was taken for."""
+        kind("val_loss")
+        assert any("smaller values of 'val_loss' are better (mode='min')" in line for line in log_lines)
 
     def test_a_mode_that_contradicts(self, kind, log_lines):
         """A given mode counts, with a warning if the name certainly says the opposite."""
