@@ -262,7 +262,7 @@ class Large(Source):
 
 @rows([row for row in dataflow_rows.ROWS if not row.leaf and row.name != "TestDataSpeed"])  # it resets itself
 def test_a_state_has_numbers_instead_of_datapoints(row):
-    """What exact resume saves of a stage over large datapoints has at most 40 kB, whatever the stage holds back."""
+    """The saved state of a stage over large datapoints has at most 40 kB, whatever the stage holds back."""
     flow = row.build(Large())
     flow.set_state(None)
     flow.reset_state()

@@ -117,7 +117,7 @@ class TestContradiction:
     ],
 )
 def test_no_contradiction(make, log_lines):
-    """What is said by an argument counts, and a name that is not certain contradicts nothing."""
+    """An argument of the user counts, and a name that is not certain contradicts nothing."""
     make()
     assert [] == [line for line in log_lines if "the name shows" in line]
 
@@ -153,7 +153,7 @@ class TestMode:
             kind(name)
 
     def test_the_mode_is_logged(self, kind, log_lines):
-        """The log says what the name was taken for."""
+        """The log has the mode that was derived from the name."""
         kind("val_loss")
         assert any("smaller values of 'val_loss' are better (mode='min')" in line for line in log_lines)
 

@@ -61,7 +61,7 @@ def test_in_a_training():
 
 class TestSamplesLeftOut:
     def test_a_smaller_last_batch(self):
-        """A remark says how many samples a BatchData without remainder leaves out, also one in the process of a runner."""
+        """A remark has the number of samples that a BatchData without remainder drops, also one in the process of a runner."""
         (remark,) = remarks(BatchData(samples(38), 4))
         text = "validation leaves out 2 of 38 samples, because the last batch would be smaller."
         assert ("G18", text) == (remark.rule, remark.text)

@@ -1,4 +1,4 @@
-"""Tests of the sentence that says which rank the others wait for."""
+"""Tests of the sentence that names the rank for which the others wait."""
 
 from __future__ import annotations
 
