@@ -43,10 +43,8 @@ class AlternatingTrainer(Trainer):
         descent = tf.train.GradientDescentOptimizer(0.5)
         self.slope_op = descent.minimize(error, var_list=[slope])
         self.intercept_op = descent.minimize(error, var_list=[intercept])
-        self.step_ops = [
-            self.slope_op,
-            self.intercept_op,
-        ]  # for exact resume, signals, lint and TerminateOnNaN
+        # what exact resume, signals, lint and TerminateOnNaN examine
+        self.step_ops = [self.slope_op, self.intercept_op]
 
     def run_step(self) -> None:
         self.hooked_sess.run(self.slope_op)  # also calls _before_run and _after_run of the callbacks

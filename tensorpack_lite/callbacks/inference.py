@@ -122,8 +122,9 @@ class ScalarStats(Inferencer):
     its number of samples.
 
     The result is therefore right for batches of different sizes. The sizes are uncertain if the inputs of the model
-    disagree, if an input is a scalar, or if all inputs have further dimensions that may vary, as in [None, None, 3]. If
-    uncertain sizes differ, all datapoints have the same weight, and a warning is logged.
+    disagree, if an input is a scalar, if the first dimension of some inputs is fixed and that of others may vary, or if
+    all inputs have further dimensions that may vary, as in [None, None, 3]. If uncertain sizes differ, all datapoints
+    have the same weight, and a warning is logged.
 
     Args:
         names: name of a scalar tensor, or a list of names.

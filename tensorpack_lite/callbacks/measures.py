@@ -33,6 +33,7 @@ class _Measure(Inferencer):
                 f"{type(self).__name__}: names are empty or equal (expected distinct names, got {self.names})."
             )
         self._num_values, self._num_columns = 0, 0
+        self._seen: list[Any] = []  # of the round, for measures that need all samples at once
 
     @property
     def reported_names(self) -> list[str]:
@@ -44,6 +45,7 @@ class _Measure(Inferencer):
 
     def _before_inference(self) -> None:
         self._num_values, self._num_columns = 0, 0
+        self._seen = []
 
     def _get_fetches(self) -> list[str]:
         return [self.prediction, self.label]
@@ -111,8 +113,8 @@ class Accuracy(_Measure):
     Fraction of correct predictions over all samples.
 
     Args:
-        prediction: name of a tensor: scores `[N, C]` such as logits or probabilities, or predicted classes `[N]`, integers. With more
-            dimensions, for example `[N, T, C]`, each element counts.
+        prediction: name of a tensor: scores `[N, C]` such as logits or probabilities, or predicted classes `[N]`,
+            integers. With more dimensions, for example `[N, T, C]`, each element counts.
         label: name of a tensor `[N]` of class numbers.
         k: a prediction is correct if its label is among the `k` classes with the largest scores. Pass a list to report
             several values of `k`. Among equal scores, the smaller class number comes first, as in `argmax`. A
@@ -261,12 +263,7 @@ class AUC(_Measure):
 
     def __init__(self, score: str, label: str, class_names: Sequence[object] = (), prefix: str = "validation") -> None:
         super().__init__(score, label, class_names, prefix)
-        self._seen: list[tuple[np.ndarray, np.ndarray]] = []
         self._warned_of: list[str] = []
-
-    def _before_inference(self) -> None:
-        super()._before_inference()
-        self._seen = []
 
     def _on_fetches(self, results: list[Any]) -> None:
         score, label = map(np.asarray, results)
@@ -345,11 +342,6 @@ class RegressionErrors(_Measure):
         self, prediction: str, label: str, output_names: Sequence[object] = (), prefix: str = "validation"
     ) -> None:
         super().__init__(prediction, label, output_names, prefix)
-        self._seen: list[np.ndarray] = []
-
-    def _before_inference(self) -> None:
-        super()._before_inference()
-        self._seen = []
 
     def _on_fetches(self, results: list[Any]) -> None:
         prediction, label = map(np.asarray, results)

@@ -38,18 +38,18 @@ def count_samples(inputs: Sequence[tf.Tensor], shapes: Sequence[tf.TensorShape])
     """
     Return the number of samples of a datapoint: the first dimension of the first input, or of the first one that is not empty.
 
-    If the first dimension of an input may vary, vectors of a fixed length, such as the weights of classes, do not count.
-    A scalar does not count either.
+    If the first dimension of an input may vary, vectors of a fixed length, such as the weights of classes, do not
+    count. A scalar does not count either.
 
     Args:
         inputs: the inputs of a tower.
         shapes: their shapes in the signature of the model. The tensors may know less, or more.
 
     Returns:
-        Two integers: the number, which is 0 if all inputs are empty and 1 if all are scalars; and 1 if it is certain, otherwise 0.
-        A number that may vary is not certain if the inputs disagree, if one is a scalar or has a fixed first dimension, such as
-        an image beside its boxes, or if each may vary in other dimensions, too, as in [None, None, 3], which can be one
-        image of any size.
+        Two integers: the number, which is 0 if all inputs are empty and 1 if all are scalars; and 1 if it is certain,
+        otherwise 0. A number that may vary is not certain if the inputs disagree, if one of them is a scalar or has a
+        fixed first dimension, such as an image beside its boxes, or if each may vary in other dimensions, too, as in
+        [None, None, 3], which can be one image of any size.
     """
     known = [(x, _merged(x.shape, shape)) for x, shape in zip(inputs, shapes) if x.shape.ndims != 0]
     if not known:

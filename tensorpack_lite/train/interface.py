@@ -89,8 +89,9 @@ def apply_default_prefetch(input_source_or_dataflow: InputSource | DataFlow, tra
     """
     Choose the default input for a trainer.
 
-    A DataFlow is wrapped in a `FeedInput` for SimpleTrainer and its subclasses, in what the trainer's `default_input` makes
-    of it if there is that attribute, and in a `QueueInput` otherwise. If the trainer has several `devices`, a `QueueInput` is wrapped in a `StagingInput`.
+    A DataFlow is wrapped in the trainer's `default_input`: a `FeedInput` for SimpleTrainer and its subclasses, and a
+    `QueueInput` for trainers without this attribute. If the trainer has several `devices`, a `QueueInput` is wrapped in
+    a `StagingInput`.
 
     Args:
         input_source_or_dataflow: a DataFlow, or an InputSource. InputSources other than a QueueInput are

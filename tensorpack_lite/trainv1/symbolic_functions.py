@@ -110,8 +110,8 @@ def contrastive_loss(
         cost = tf.reduce_mean(y * tf.square(distance) + (1.0 - y) * tf.square(too_near)) / 2.0
         if not extra:
             return cost
-        similar, other = (_mean_where(share, distance) for share in (y, 1.0 - y))
-        return cost, tf.identity(similar, name="pos-dist"), tf.identity(other, name="neg-dist")
+        similar, dissimilar = (_mean_where(share, distance) for share in (y, 1.0 - y))
+        return cost, tf.identity(similar, name="pos-dist"), tf.identity(dissimilar, name="neg-dist")
 
 
 def siamese_cosine_loss(left: tf.Tensor, right: tf.Tensor, y: tf.Tensor, scope: str = "cosine_loss") -> tf.Tensor:

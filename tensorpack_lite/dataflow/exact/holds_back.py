@@ -113,9 +113,10 @@ class HoldsBack(ProxyDataFlow):
         self._has_ended = self._has_ended and num_done > 0
         if self._has_ended:
             return iter(())
-        # `chain` begins the pass at the first datapoint
-        passes = itertools.chain(self._passes, self._end())
-        pairs = passes if self.repeated is None else self.repeated.iter_from(num_done)
+        if self.repeated is not None:
+            pairs = self.repeated.iter_from(num_done)
+        else:
+            pairs = itertools.chain(self._passes, self._end())  # begins the pass at the first datapoint
         return zip(itertools.repeat(0), pairs) if self._numbered is None else pairs
 
     def _end(self) -> Iterator[Datapoint]:
