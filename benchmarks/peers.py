@@ -232,14 +232,14 @@ PEERS = {
 class Case:
     """A network, a batch size, an input and a precision."""
 
-    def __init__(self, work, batch, input, precision="float32", xla=False, tf32=False, pixels=224, threads=1):
+    def __init__(self, work, batch, input, precision="float32", xla=False, tf32=False, pixels=224, threads=None):
         self.work, self.batch, self.input, self.precision = work, int(batch), input, precision
-        self.xla, self.tf32, self.pixels, self.threads = bool(xla), bool(tf32), int(pixels), int(threads)
+        self.xla, self.tf32, self.pixels, self.threads = bool(xla), bool(tf32), int(pixels), threads
 
     def __str__(self):
         more = "" if self.precision == "float32" else f", {self.precision}"
         more += ", TF32" if self.tf32 else ""
-        more += "" if self.threads == 1 else f", --threads {self.threads}"
+        more += "" if self.threads is None else f", --threads {self.threads}"
         return f"{self.work}, batch {self.batch}, {self.input}{more}{', XLA' if self.xla else ''}"
 
     def set_tf32(self):
@@ -257,8 +257,8 @@ class Case:
         return {**options, "xla": True} if self.xla else options
 
     def session_config(self):
-        """Return a config with `threads` for each operation; None, the default config, for one thread."""
-        if self.threads == 1:
+        """Return a config with `threads` for each operation; None, the library's default, for None."""
+        if self.threads is None:
             return None
         from tensorpack_lite.tfutils.common import get_default_sess_config
 
