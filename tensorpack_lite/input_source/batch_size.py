@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from ..tfutils.tower.handle import TowerTensorHandles
+from typing import Sequence
+
+from ..tfutils.tower.handle import TowerTensorHandle
 from ..utils.inspection import static_attribute
 from .base import InputSource
 
 
-def samples_per_datapoint(towers: TowerTensorHandles, source: InputSource | None) -> int | None:
+def samples_per_datapoint(towers: Sequence[TowerTensorHandle], source: InputSource | None) -> int | None:
     """
     Return the number of samples in a datapoint: the first dimension of all inputs of a tower in the graph or,
     if that is unknown, the batch size of the DataFlow.
     """
-    shapes = [tensor.shape for tensor in towers.training()[0].inputs] if len(towers.training()) else []
+    shapes = [tensor.shape for tensor in towers[0].inputs] if towers else []
     # a scalar input has no batch axis, so there is no common size
     first = {0 if shape.ndims == 0 else shape.as_list()[0] for shape in shapes if shape.ndims is not None}
     first.discard(None)

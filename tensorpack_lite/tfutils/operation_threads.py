@@ -9,109 +9,126 @@ from ..compat import TF_VERSION
 from ..compat import tfv1 as tf
 from ..utils import logger
 from ..utils.gpu import get_num_gpu
-from .flops import PRODUCTS, count_flops
+from .dependency import operations_needed
+from .flops import PRODUCTS, count_flops, num_elements
 from .sesscreate import NewSessionCreator
 
-_CHAIN = 2 / 3  # of a training step: forward, and the gradients of inputs; those of kernels are computed beside them
-_WORTH = 0.9  # of the time with one thread, at most
+_WORTH = 0.93  # of the time with one thread, at most
+_ELEMENT = 5.0  # FLOPs that a core computes in the time that it takes to read and write one element
+_DIVIDED = 2e6  # FLOPs; smaller operations are not divided
 _ASSUMED_BATCH, _ASSUMED_SIZE = 32, 64  # for dimensions that the graph does not know
+# operations that copy nothing, or little
+_FREE = frozenset(
+    "Const ConcatV2 ExpandDims Identity IdentityN NoOp Pack Placeholder ReadVariableOp Reshape Shape ShapeN Slice Split SplitV "
+    "Squeeze StridedSlice Unpack VarHandleOp VariableV2".split()
+)
 
 
 class Work(NamedTuple):
     """
-    The work of one run of a session.
+    The work of one run of a session. Its unit is the time in which a core computes a floating-point operation of a product.
 
     Attributes:
-        flops: floating-point operations of the convolutions and matrix products.
-        products: the number of these.
-        is_training: whether the run computes gradients.
-        copies: the number of towers, which run at the same time.
+        total: of all operations.
+        chain: of the longest chain of operations that wait for each other.
+        divided: the number of operations that are large enough to be divided among threads.
     """
 
-    flops: float
-    products: int
-    is_training: bool = False
-    copies: int = 1
+    total: float
+    chain: float
+    divided: int
 
 
-class Split(NamedTuple):
+class Division(NamedTuple):
     """
-    The cost of dividing an operation among several threads.
+    The cost of dividing operations among threads.
 
     Attributes:
-        efficiency: how much faster several threads compute than one, by their number.
-        overhead: FLOPs that one core would compute in the time that the division itself takes.
+        efficiency: the speed of n threads, divided by n and the speed of one.
+        overhead: the work that one core would do in the time that it takes to divide an operation.
     """
 
     efficiency: float
     overhead: float
 
 
-# Fitted to steps of three networks with batches of 1 to 256 on two cores; see benchmarks/threads.py and docs/speed.md.
-_ONEDNN = Split(efficiency=0.93, overhead=6e6)
-_EIGEN = Split(efficiency=1.0, overhead=1.4e6)
+# Fitted to the steps of three networks with batches of 1 to 256 on two cores, see benchmarks/threads.py and docs/speed.md.
+_ONEDNN = Division(efficiency=0.95, overhead=5e6)
+_EIGEN = Division(efficiency=0.9, overhead=1e6)
 
 
-def predict_gain(work: Work, cores: float, split: Split | None = None) -> float:
+def predict_gain(work: Work, cores: float, division: Division | None = None) -> float:
     """
     Predict the time of a run whose operations have all cores, divided by that with one thread for each operation.
 
-    With one thread for each operation, operations that do not depend on each other run at the same time, but most of a network
-    is a chain. With all cores, one operation runs after the other.
+    With one thread, operations that do not wait for each other run at the same time. With all cores, one runs after the other.
 
     Args:
         work: the work of a run.
         cores: the number of cores.
-        split: the cost of dividing an operation; None means that of the installed TensorFlow.
+        division: the cost of dividing operations; None means that of the installed TensorFlow.
 
     Returns:
-        A ratio; below 1, several threads are faster.
+        A ratio; below 1, all cores are faster.
     """
-    split = split or _split_of_tensorflow()
-    if cores < 2 or not work.products:
+    if cores < 2 or not work.total:
         return 1.0
-    chain = (_CHAIN if work.is_training else 1.0) / work.copies
-    one = work.flops * max(chain, 1 / cores)
-    return (work.flops / (cores * split.efficiency) + work.products * split.overhead) / one
+    division = division or _division_of_tensorflow()
+    divided = work.total / (cores * division.efficiency) + work.divided * division.overhead
+    return divided / max(work.chain, work.total / cores)
 
 
 def choose_threads(work: Work, cores: float) -> int:
-    """Return the number of threads for each operation: 1, or all cores if that takes at most 0.9 of the time."""
+    """Return the number of threads for each operation: 1, or all cores if that takes at most 0.93 of the time."""
     return int(cores) if predict_gain(work, cores) <= _WORTH else 1
 
 
 def measure_work(
-    targets: Sequence[tf.Operation | tf.Tensor],
-    inputs: Sequence[tf.Tensor],
-    batch: int | None,
-    is_training: bool = False,
-    copies: int = 1,
+    targets: Sequence[tf.Operation | tf.Tensor], inputs: Sequence[tf.Tensor], batch: int | None = None
 ) -> Work:
     """
     Return the work of a run of some operations.
 
-    The graph is copied with inputs of known shape, so that TensorFlow infers the other shapes. Nothing is computed.
+    If a shape of the inputs is not known, the graph is copied with known ones, so that TensorFlow infers all shapes. Nothing is
+    computed.
 
     Args:
         targets: operations or tensors that the run evaluates.
         inputs: the tensors that hold the data.
         batch: the size of their first dimension, where the graph does not know it. None means 32. All other unknown dimensions
             count as 64.
-        is_training, copies: see `Work`.
     """
     graph = tf.get_default_graph()
-    names = sorted({target.name.partition(":")[0] for target in targets})
-    definition = tf.graph_util.extract_sub_graph(graph.as_graph_def(), names)
-    if not any(node.op in PRODUCTS for node in definition.node):
-        return Work(0.0, 0, is_training, copies)
-    kept = {node.name for node in definition.node}
+    needed = {op.name for op in operations_needed(targets)}
+    if all(tensor.shape.is_fully_defined() for tensor in inputs):
+        return _add_up([op for op in graph.get_operations() if op.name in needed])
+    definition = tf.graph_util.extract_sub_graph(graph.as_graph_def(), sorted(needed))
     with tf.Graph().as_default() as copy:
         known = {
-            tensor.name: _placeholder(tensor, batch or _ASSUMED_BATCH) for tensor in inputs if tensor.op.name in kept
+            tensor.name: _placeholder(tensor, batch or _ASSUMED_BATCH) for tensor in inputs if tensor.op.name in needed
         }
         tf.import_graph_def(definition, input_map=known, name="")
-    counts = [count_flops(op) or 0 for op in copy.get_operations() if op.type in PRODUCTS]
-    return Work(float(sum(counts)), len(counts), is_training, copies)
+    return _add_up(copy.get_operations())
+
+
+def _add_up(operations: Sequence[tf.Operation]) -> Work:
+    ends: dict[str, float] = {}  # of the longest chain to each operation
+    total, divided = 0.0, 0
+    for op in operations:
+        cost = _cost(op)
+        before = [tensor.op.name for tensor in op.inputs] + [control.name for control in op.control_inputs]
+        ends[op.name] = cost + max((ends.get(name, 0.0) for name in before), default=0.0)
+        total += cost
+        divided += cost > _DIVIDED
+    return Work(total, max(ends.values(), default=0.0), divided)
+
+
+def _cost(op: tf.Operation) -> float:
+    if op.type in PRODUCTS:
+        return float(count_flops(op) or 0)
+    if op.type in _FREE:
+        return 0.0
+    return _ELEMENT * max((num_elements(tensor) or 0 for tensor in (*op.inputs, *op.outputs)), default=0)
 
 
 def set_threads(
@@ -139,18 +156,14 @@ def set_threads(
 
 def describe_choice(threads: int, work: Work, cores: float) -> str:
     """Return a sentence with the number of threads and its reason."""
-    text = (
-        f"Each operation has {threads} thread{'s' if threads > 1 else ''} on {cores:g} core{'s' if cores > 1 else ''}"
-    )
-    if not work.products:
-        return f"{text}: a run has no convolutions or matrix products."
-    text += f": a run has {work.products} products of {work.flops / work.products / 1e6:.3g} MFLOP on average"
-    if cores >= 2:
-        text += f"; with {int(cores)} threads, it would take about {predict_gain(work, cores):.2f} of the time with 1"
-    return f"{text}."
+    gain = predict_gain(work, cores)
+    reason = f"with {int(cores)}, a run would take about {gain:.2f} of the time"
+    if threads > 1:
+        reason = f"with 1, a run would take about {1 / gain:.2f} times as long"
+    return f"Threads of each operation: {threads}, on {cores:g} cores; {reason}."
 
 
-def _split_of_tensorflow() -> Split:
+def _division_of_tensorflow() -> Division:
     has_onednn = TF_VERSION >= (2, 9) and os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") not in ("0", "false")
     return _ONEDNN if has_onednn else _EIGEN
 

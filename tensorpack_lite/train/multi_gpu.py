@@ -75,7 +75,7 @@ class _MultiGPUTrainer(SingleCostTrainer):
 
     def _log_data(self, steps_per_epoch: int) -> None:
         num_towers = len(self.devices)
-        batch = samples_per_datapoint(self.towers, self._source)
+        batch = samples_per_datapoint(list(self.towers.training()), self._source)
         text = f"{num_towers} tower{'s' if num_towers > 1 else ''} x "
         text += f"batch {batch} = total batch {num_towers * batch}" if batch else "the data's own batch"
         if self.steps_per_update > 1:

@@ -11,6 +11,7 @@ from ...loop.extension import ExtendedTrainer, Extension
 from ...loop.trainer import find_step_ops
 from ...tfutils.exact.state import find_exact
 from ...tfutils.operation_threads import Work, choose_threads, measure_work, predict_gain, set_threads
+from ...utils.checks import check_count
 from ...utils.cores import usable_cores
 from ...utils.gpu import get_num_gpu
 
@@ -27,12 +28,15 @@ class OperationThreads(Extension):
 
     Attributes:
         threads: as given.
+
+    Raises:
+        ValueError: the number is negative or not whole.
     """
 
     state_name = "intra_op_threads"
 
     def __init__(self, threads: int | None = None) -> None:
-        self.threads = threads
+        self.threads = None if threads is None else check_count("TrainConfig: intra_op_threads", threads)
 
     def after_setup(self, trainer: ExtendedTrainer) -> None:
         """Set the number in the config of the session, unless the user has given one."""
@@ -79,8 +83,8 @@ def _cores_of(trainer: ExtendedTrainer) -> float:
 
 
 def _work_of(trainer: ExtendedTrainer) -> Work:
-    towers: Any = [] if trainer.tower_func is None else trainer.tower_func.towers.training()
+    towers: Any = [] if trainer.tower_func is None else list(trainer.tower_func.towers.training())
     inputs = [tensor for tower in towers for tensor in tower.inputs]
     source = next(iter(inputs_of(trainer)), None)
     batch = samples_per_datapoint(towers, source)
-    return measure_work(find_step_ops(trainer), inputs, batch, is_training=True, copies=max(1, len(towers)))
+    return measure_work(find_step_ops(trainer), inputs, batch)
