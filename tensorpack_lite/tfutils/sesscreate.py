@@ -125,7 +125,7 @@ class SessionCreatorAdapter(tf.train.SessionCreator):
 
 
 def _set_environment() -> None:
-    # TensorFlow 2: else the first session of the process determines the threads of all others
+    # otherwise, the first session of the process determines the threads of all others
     os.environ.setdefault("TF_OVERRIDE_GLOBAL_THREADPOOL", "1")
     if get_num_gpu() == 0:
         return
