@@ -100,14 +100,18 @@ def measure_work(
     """
     graph = tf.get_default_graph()
     needed = {op.name for op in operations_needed(targets)}
+    operations = [op for op in graph.get_operations() if op.name in needed]
     if all(tensor.shape.is_fully_defined() for tensor in inputs):
-        return _add_up([op for op in graph.get_operations() if op.name in needed])
+        return _add_up(operations)
     definition = tf.graph_util.extract_sub_graph(graph.as_graph_def(), sorted(needed))
     with tf.Graph().as_default() as copy:
         known = {
             tensor.name: _placeholder(tensor, batch or _ASSUMED_BATCH) for tensor in inputs if tensor.op.name in needed
         }
-        tf.import_graph_def(definition, input_map=known, name="")
+        try:
+            tf.import_graph_def(definition, input_map=known, name="")
+        except ValueError:  # the model only fits other sizes; operations of unknown shape then count as free
+            return _add_up(operations)
     return _add_up(copy.get_operations())
 
 

@@ -57,6 +57,12 @@ class TestMeasureWork:
         end = tf.matmul(tf.reshape(x, [-1, 10]), tf.zeros([10, 300]))
         assert 2 * 2 * 64 * 10 * 300 + 5 * 3000 == measure_work([end.op], [x], batch=2).total
 
+    def test_a_model_for_one_size(self):
+        """If the model does not fit the assumed size, only operations of known shape count."""
+        x = tf.placeholder(tf.float32, [None])
+        end = tf.matmul(tf.reshape(x, [2, 300]), tf.zeros([300, 400]))
+        assert 2 * 2 * 300 * 400 + 5 * 300 * 400 == measure_work([end], [x]).total
+
     def test_gradients_of_convolutions(self):
         """The gradients of a convolution have as much work as the convolution itself."""
         x = tf.placeholder(tf.float32, [4, 16, 16, 8])
