@@ -10,7 +10,7 @@ the median time of a step, and the ratio to ours with its interval of 95 % confi
 
 Peers:
     ours       SimpleTrainer with the default callbacks; QueueInput
-    gated      ours with GATE_GRADIENTS = True, only with --peers: the gradients of an operation wait for each other
+    gated      ours with GATE_GRADIENTS = True, only with --peers: the gradients of an operation wait for each other; free: with False
     raw        the same graph in the same precision, run by TensorFlow's own callable in a plain loop: the floor; feeds the batch
     keras      Model.fit of the Keras that TensorFlow uses
     tf_keras   Model.fit of Keras 2, if it is installed
@@ -84,11 +84,15 @@ def be_ours(turns, case):
     launch_train_with_config(config, SimpleTrainer())
 
 
-def be_gated(turns, case):
+def be_gated(turns, case, gated=True):
     from tensorpack_lite.train import SimpleTrainer
 
-    SimpleTrainer.GATE_GRADIENTS = True
+    SimpleTrainer.GATE_GRADIENTS = gated
     be_ours(turns, case)
+
+
+def be_free(turns, case):
+    be_gated(turns, case, False)
 
 
 def make_source(kind, x, label, batch):
@@ -236,6 +240,7 @@ def be_jax(turns, case):
 PEERS = {
     "ours": be_ours,
     "gated": be_gated,
+    "free": be_free,
     "raw": be_raw,
     "keras": be_keras,
     "tf_keras": be_tf_keras,

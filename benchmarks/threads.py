@@ -35,7 +35,7 @@ def main():
                     number = None if threads == "default" else int(threads)
                     case = peers.Case(work, batch, "synthetic", pixels=args.pixels, threads=number)
                     name = f"threads {threads}" + (", gated" if gated else "")
-                    trainings[name] = ("gated" if gated else "ours", case)
+                    trainings[name] = (("free", "gated")[gated], case)
             for name, figures in peers.compare(trainings, args.rounds, args.blocks).items():
                 ratio = "{:.3f} ({:.3f} to {:.3f})".format(*figures["ratio"])
                 print(f"{work:9} batch {batch:4}  {name:20} {figures['us']:10.0f} us  {ratio}", flush=True)
