@@ -116,8 +116,8 @@ def describe_work(case):
 
     ensure_graph_mode()
     with tf.Graph().as_default():
-        train_op, _ = peers.raw_graph(case, *models.make_data(case.work))
-        session = case.raw_session()
+        train_op, fed = peers.raw_graph(case, *models.make_data(case.work))
+        session = case.raw_session(train_op, fed)
         options, metadata = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), tf.RunMetadata()
         for _ in range(3):
             session.run(train_op)

@@ -10,11 +10,12 @@ the median time of a step, and the ratio to ours with its interval of 95 % confi
 
 Peers:
     ours       SimpleTrainer with the default callbacks; QueueInput
-    gated      ours with GATE_GRADIENTS = True, only with --peers: the gradients of an operation wait for each other
+    gated      ours with GATE_GRADIENTS = True, only with --peers: the gradients of an operation wait for each other; free: with False
     raw        the same graph in the same precision, run by TensorFlow's own callable in a plain loop: the floor; feeds the batch
     keras      Model.fit of the Keras that TensorFlow uses
     tf_keras   Model.fit of Keras 2, if it is installed
     torch      a plain loop in PyTorch, if it is installed; DataLoader without workers; on a GPU channels_last; autocast
+    jax        a jitted step of Flax and Optax in a plain loop, if they are installed; float32 only; feeds the batch
 
 tensorpack itself is not a peer: its layers do not run on TensorFlow >= 2.16.
 
@@ -22,8 +23,8 @@ Input: "synthetic" is one batch that is already in the graph or on the device. "
 and put into batches by each peer's usual means. Two more inputs are only for ours: "queue" is a batch that is ready in memory, through
 QueueInput; "staged" is the same through StagingInput(QueueInput).
 
-The default session config of ours and raw gives each operation one thread, and runs independent operations in parallel. With
---threads 0, an operation may use all cores, as in the other peers.
+By default, ours chooses the number of threads for each operation, and raw has the same number. With --threads 0, an operation may
+use all cores, as in the other peers.
 
 In float32, products on a GPU are exact; with --tf32, TensorFlow and PyTorch round their factors to 10 bits.
 """
@@ -83,11 +84,15 @@ def be_ours(turns, case):
     launch_train_with_config(config, SimpleTrainer())
 
 
-def be_gated(turns, case):
+def be_gated(turns, case, gated=True):
     from tensorpack_lite.train import SimpleTrainer
 
-    SimpleTrainer.GATE_GRADIENTS = True
+    SimpleTrainer.GATE_GRADIENTS = gated
     be_ours(turns, case)
+
+
+def be_free(turns, case):
+    be_gated(turns, case, False)
 
 
 def make_source(kind, x, label, batch):
@@ -114,7 +119,7 @@ def be_raw(turns, case):
     x, label = models.make_data(case.work, case.pixels)
     with tf.Graph().as_default():
         train_op, fed = raw_graph(case, x, label)
-        run = case.raw_session().make_callable(train_op, fed)
+        run = case.raw_session(train_op, fed).make_callable(train_op, fed)
     for batch in raw_batches(case, x, label):
         run(*batch)
         turns.step()
@@ -218,13 +223,29 @@ def be_torch(turns, case):
         turns.step()
 
 
+def be_jax(turns, case):
+    import _jax_models
+
+    x, label = models.make_data(case.work, case.pixels)
+    step, state = _jax_models.make_step(case.work, x[: case.batch])
+    batches = raw_batches(case, x, label)
+    if case.input == "synthetic":
+        batches = itertools.repeat(_jax_models.on_device(x[: case.batch], label[: case.batch]))
+    for batch in batches:
+        state, cost = step(state, *batch)
+        cost.block_until_ready()
+        turns.step()
+
+
 PEERS = {
     "ours": be_ours,
     "gated": be_gated,
+    "free": be_free,
     "raw": be_raw,
     "keras": be_keras,
     "tf_keras": be_tf_keras,
     "torch": be_torch,
+    "jax": be_jax,
 }
 
 
@@ -232,14 +253,14 @@ PEERS = {
 class Case:
     """A network, a batch size, an input and a precision."""
 
-    def __init__(self, work, batch, input, precision="float32", xla=False, tf32=False, pixels=224, threads=1):
+    def __init__(self, work, batch, input, precision="float32", xla=False, tf32=False, pixels=224, threads=None):
         self.work, self.batch, self.input, self.precision = work, int(batch), input, precision
-        self.xla, self.tf32, self.pixels, self.threads = bool(xla), bool(tf32), int(pixels), int(threads)
+        self.xla, self.tf32, self.pixels, self.threads = bool(xla), bool(tf32), int(pixels), threads
 
     def __str__(self):
         more = "" if self.precision == "float32" else f", {self.precision}"
         more += ", TF32" if self.tf32 else ""
-        more += "" if self.threads == 1 else f", --threads {self.threads}"
+        more += "" if self.threads is None else f", --threads {self.threads}"
         return f"{self.work}, batch {self.batch}, {self.input}{more}{', XLA' if self.xla else ''}"
 
     def set_tf32(self):
@@ -257,8 +278,8 @@ class Case:
         return {**options, "xla": True} if self.xla else options
 
     def session_config(self):
-        """Return a config with `threads` for each operation; None, the default config, for one thread."""
-        if self.threads == 1:
+        """Return a config with `threads` for each operation; None, the library's default, for None."""
+        if self.threads is None:
             return None
         from tensorpack_lite.tfutils.common import get_default_sess_config
 
@@ -282,11 +303,14 @@ class Case:
             functions = with_xla(functions[0]), functions[1]
         return functions
 
-    def raw_session(self):
+    def raw_session(self, train_op, fed):
         """Return a session with the config and the environment variables of ours, and initialized variables."""
+        from tensorpack_lite.tfutils.operation_threads import measure_work, set_threads
         from tensorpack_lite.tfutils.sesscreate import NewSessionCreator
+        from tensorpack_lite.utils.cores import usable_cores
 
         creator = NewSessionCreator(config=self.session_config())
+        set_threads(creator, lambda: measure_work([train_op], fed, self.batch), usable_cores())
         if self.xla:
             from tensorpack_lite.tfutils.xla import keep_for_xla
 
@@ -297,7 +321,8 @@ class Case:
 def available_peers():
     """Return the names of the peers that are installed."""
     names = ["ours", "raw", "keras"]
-    return names + [name for name in ("tf_keras", "torch") if importlib.util.find_spec(name)]
+    names += [name for name in ("tf_keras", "torch") if importlib.util.find_spec(name)]
+    return names + (["jax"] if importlib.util.find_spec("flax") else [])
 
 
 def compare(trainings, rounds, blocks):
@@ -352,7 +377,7 @@ def main(argv=None):
     parser.add_argument("--precision", default="float32", choices=["float32", "mixed_float16", "mixed_bfloat16"])
     parser.add_argument("--tf32", action="store_true", help="allow TF32 on a GPU")
     parser.add_argument("--xla", action="store_true", help="compile ours, raw and Keras")
-    parser.add_argument("--threads", type=int, default=1, help="threads of an operation of ours and raw; 0: all")
+    parser.add_argument("--threads", type=int, help="threads of an operation of ours and raw; 0: all; default: chosen")
     parser.add_argument("--pixels", type=int, default=224, help="height and width of resnet50's images")
     parser.add_argument("--peers", nargs="+", default=available_peers(), choices=list(PEERS))
     parser.add_argument("--rounds", type=int, default=3, help="how often the processes are started")

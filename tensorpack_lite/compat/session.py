@@ -13,10 +13,11 @@ from functools import lru_cache
 from typing import Any, Callable
 
 from tensorflow.core.protobuf.config_pb2 import CallableOptions
+from tensorflow.python.client import session as client
 
 from . import tfv1 as tf
 
-_run_step = tf.Session._Callable.__call__
+_run_callable = client.tf_session.TF_SessionRunCallable
 
 
 class Session(tf.Session):
@@ -62,11 +63,13 @@ class PreparedStep(tf.Session._Callable):
         session._extend_graph()  # with operations that were created since the last run
         super().__init__(session, options)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the step as TensorFlow does."""
+    def __call__(self, *args: Any, run_metadata: tf.RunMetadata | None = None) -> Any:
+        """Run the step as TensorFlow's `__call__` does; without metadata, by the function that it calls: 0.5 of 17 us less."""
         if self._owner.is_fork:  # asking for the process in each step would take 2 of 20 us
             require_own_process("Session.run")
-        return _run_step(self, *args, **kwargs)
+        if run_metadata is not None:
+            return super().__call__(*args, run_metadata=run_metadata)
+        return _run_callable(self._session._session, self._handle, args, None)
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # At the end of Python, the functions that the base class calls may be gone, and the memory is freed anyway.

@@ -169,7 +169,7 @@ class OfflinePredictor(OnlinePredictor):
         self.graph = config._maybe_create_graph()
         with self.graph.as_default():
             inputs, outputs = config._build_model()
-            with config._new_session() as sess:
+            with config._new_session(outputs, inputs) as sess:
                 super().__init__(inputs, outputs, config.return_input, sess)
 
 

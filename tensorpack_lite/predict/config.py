@@ -9,6 +9,7 @@ from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..graph_builder.model_desc import ModelDescBase
 from ..tfutils.common import get_tensors_by_names
+from ..tfutils.operation_threads import measure_work, set_threads
 from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..tfutils.precision import check_precision, precision_scope
 from ..tfutils.sesscreate import NewSessionCreator
@@ -17,6 +18,7 @@ from ..tfutils.tower.context import PredictTowerContext
 from ..tfutils.tower.func import TowerFunc
 from ..utils import logger
 from ..utils.checks import check_callable, check_type
+from ..utils.cores import usable_cores
 from ..utils.errors import type_error
 
 
@@ -85,6 +87,7 @@ class PredictConfig:
             logger.warning("PredictConfig: input_names is empty, so predictors take no input.")
         self.return_input = bool(return_input)
         self.create_graph = bool(create_graph)
+        self._num_processes = 1  # that predict at the same time
 
     def _maybe_create_graph(self) -> tf.Graph:
         return tf.Graph() if self.create_graph else tf.get_default_graph()
@@ -97,8 +100,17 @@ class PredictConfig:
         return get_tensors_by_names(self.input_names), get_tensors_by_names(self.output_names)
 
     @contextmanager
-    def _new_session(self) -> Iterator[tf.Session]:
-        """Create a session and load the variables. Close the session if loading or the block fails."""
+    def _new_session(self, outputs: Sequence[tf.Tensor] = (), inputs: Sequence[tf.Tensor] = ()) -> Iterator[tf.Session]:
+        """
+        Create a session and load the variables. Close the session if loading or the block fails.
+
+        Args:
+            outputs, inputs: of the only tower; the number of threads for each operation follows from its work. Without outputs,
+                it is 1.
+        """
+        if outputs:
+            cores = usable_cores() / self._num_processes
+            set_threads(self.session_creator, lambda: measure_work(outputs, inputs, batch=1), cores)
         self.session_init._setup_graph()
         sess = self.session_creator.create_session()
         try:

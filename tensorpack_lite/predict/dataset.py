@@ -141,7 +141,7 @@ class MultiProcessDatasetPredictor(DatasetPredictorBase):
         """Predict one pass over the DataFlow. Shows a progress bar. The processes end with the iteration."""
         workers: list[_Worker] = []
         try:
-            workers += [_Worker(self.config, gpu) for gpu in self._gpus]
+            workers += [_Worker(self.config, gpu, len(self._gpus)) for gpu in self._gpus]
             results = self._unordered(workers)
             with self._progress_bar() as bar:
                 for result in _in_order(results) if self._ordered else (value for _, value in results):
@@ -176,10 +176,10 @@ class MultiProcessDatasetPredictor(DatasetPredictorBase):
 class _Worker:
     """A child process. It has one task at a time, so that neither end waits for the other with a full pipe."""
 
-    def __init__(self, config: PredictConfig, gpu: str) -> None:
+    def __init__(self, config: PredictConfig, gpu: str, num_processes: int) -> None:
         context = get_context("fork")
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=_predict_all, args=(config, gpu, theirs), daemon=True)
+        self.process = context.Process(target=_predict_all, args=(config, gpu, num_processes, theirs), daemon=True)
         ensure_proc_terminate(self.process)
         start_proc_mask_signal(self.process)
         theirs.close()  # so that the death of the process closes the pipe
@@ -216,10 +216,11 @@ class _Worker:
         )
 
 
-def _predict_all(config: PredictConfig, gpu: str, pipe: connection.Connection) -> None:
+def _predict_all(config: PredictConfig, gpu: str, num_processes: int, pipe: connection.Connection) -> None:
     """Run in a child process: answer each (index, datapoint) with (index, result, error, traceback)."""
     enable_death_signal(_warn=False)
     os.environ["CUDA_VISIBLE_DEVICES"] = gpu
+    config._num_processes = num_processes
     predictor = None
     while True:
         index, dp = pipe.recv()

@@ -53,12 +53,13 @@ class FeedfreePredictor(PredictorBase):
         with self.graph.as_default():
             self._callbacks = Callbacks(input_source.setup(config.input_signature))
             with PredictTowerContext(""):
-                config.tower_func(*input_source.get_input_tensors())
+                inputs = input_source.get_input_tensors()
+                config.tower_func(*inputs)
             self._outputs = get_tensors_by_names(config.output_names)
             # The InputSource interface forbids its callbacks to use a trainer.
             self._callbacks.setup_graph(None)  # type: ignore[arg-type]
             self._closed = False
-            with config._new_session() as self.sess, self.sess.as_default():
+            with config._new_session(self._outputs, inputs) as self.sess, self.sess.as_default():
                 self._hooked_sess = HookedSession(self.sess, self._callbacks.get_hooks())
                 self._callbacks.before_train()
 

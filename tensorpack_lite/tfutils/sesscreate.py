@@ -67,7 +67,7 @@ class NewSessionCreator(tf.train.SessionCreator):
             A `tf.Session` with global variables, local variables and tables initialized, in this order.
         """
         ensure_graph_mode()
-        _set_gpu_environment()
+        _set_environment()
         sess = Session(target=self.target, config=self.config)
         try:
             for initializer in (
@@ -124,7 +124,9 @@ class SessionCreatorAdapter(tf.train.SessionCreator):
         return self._func(self._creator.create_session())
 
 
-def _set_gpu_environment() -> None:
+def _set_environment() -> None:
+    # otherwise, the first session of the process determines the threads of all others
+    os.environ.setdefault("TF_OVERRIDE_GLOBAL_THREADPOOL", "1")
     if get_num_gpu() == 0:
         return
     missing = {name: value for name, value in _GPU_ENVIRONMENT.items() if name not in os.environ}

@@ -61,6 +61,8 @@ class TrainConfig:
         xla: whether XLA compiles the model and its gradients; see `with_xla`.
         rehearse: go through a short training in another process before, and raise a RuntimeError if it fails; see
             docs/before_training.md.
+        intra_op_threads: the number of threads for each operation on a CPU; 0 means all cores, None the number that is predicted
+            to be faster; see docs/speed.md. It has no effect if `session_config` or `session_creator` is given.
 
     Raises:
         TypeError: an argument of the wrong type.
@@ -91,6 +93,7 @@ class TrainConfig:
         precision: str = "float32",
         xla: bool = False,
         rehearse: bool = False,
+        intra_op_threads: int | None = None,
     ) -> None:
         advice = f"{how_to_wrap(dataflow)} Use data= for an InputSource.".lstrip()
         _check("dataflow", dataflow, DataFlow, advice)
@@ -117,7 +120,7 @@ class TrainConfig:
         steps = self._default_steps() if steps_per_epoch is None else steps_per_epoch
         self.steps_per_epoch = check_steps("TrainConfig: steps_per_epoch", steps)
         self.max_epoch = check_count("TrainConfig: max_epoch", max_epoch)
-        self.extensions = configured_extensions(lint, lint_ignore, on_hang, rehearse)
+        self.extensions = configured_extensions(lint, lint_ignore, on_hang, rehearse, intra_op_threads)
         self.precision = check_precision("TrainConfig", precision)
         self.xla = check_type("TrainConfig: xla", xla, bool)
 

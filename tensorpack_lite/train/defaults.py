@@ -18,6 +18,7 @@ from ..diagnostics.lint.lint import Lint
 from ..diagnostics.manifest.model_graph import ModelGraph
 from ..diagnostics.manifest.writer import ManifestWriter
 from ..diagnostics.probe.extension import Rehearsal, answers
+from ..diagnostics.speed.operation_threads import OperationThreads
 from ..diagnostics.speed.speed import Speed
 from ..loop.callback import Callback
 from ..loop.extension import ExtendedTrainer, Extension
@@ -68,12 +69,13 @@ def DEFAULT_EXTENSIONS(  # noqa: N802
     on_hang: str = "report",
     rehearse: bool = False,
     end_within: float = 20.0,
+    intra_op_threads: int | None = None,
 ) -> list[Extension]:
     """
     Return the extensions that each trainer has at first, in the order in which their contexts are entered.
 
     Args:
-        lint, lint_ignore, on_hang, rehearse: see TrainConfig. `launch_train_with_config` uses those of its config instead.
+        lint, lint_ignore, on_hang, rehearse, intra_op_threads: see TrainConfig. `launch_train_with_config` uses those of its config instead.
         end_within: with `exact`, the seconds in which a training saves a checkpoint and ends after SIGTERM or SIGUSR1. When
             they are over, the process ends without a new checkpoint.
 
@@ -97,14 +99,17 @@ def DEFAULT_EXTENSIONS(  # noqa: N802
         Lint(lint, lint_ignore),
         HangDetection(on_hang),
         GPUErrors(),
+        OperationThreads(intra_op_threads),
         ListVariables(),
         ExplainsMistakes(),
     ]
 
 
-def configured_extensions(lint: str, lint_ignore: Sequence[str], on_hang: str, rehearse: bool) -> list[Extension]:
+def configured_extensions(
+    lint: str, lint_ignore: Sequence[str], on_hang: str, rehearse: bool, intra_op_threads: int | None
+) -> list[Extension]:
     """Return the extensions that have settings in a TrainConfig. They replace those of the trainer."""
-    return [Rehearsal(rehearse), Lint(lint, lint_ignore), HangDetection(on_hang)]
+    return [Rehearsal(rehearse), Lint(lint, lint_ignore), HangDetection(on_hang), OperationThreads(intra_op_threads)]
 
 
 class ListVariables(Extension):

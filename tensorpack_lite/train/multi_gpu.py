@@ -11,16 +11,16 @@ from ..graph_builder.asynchronous import AsyncMultiGPUBuilder
 from ..graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
 from ..graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from ..input_source.base import FeedfreeInput, InputSource
+from ..input_source.batch_size import samples_per_datapoint
 from ..input_source.staging import StagingInput
 from ..loop.callback import Callback
 from ..tfutils.gradproc import GradVars
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import SessionInit
-from ..tfutils.tower.handle import TowerTensorHandles
 from ..utils import logger
 from ..utils.errors import type_error
 from ..utils.gpu import get_num_gpu
-from ..utils.inspection import call_within, static_attribute
+from ..utils.inspection import call_within
 from .config import TrainConfig
 from .tower import CostFn, OptFn, SingleCostTrainer
 
@@ -75,7 +75,7 @@ class _MultiGPUTrainer(SingleCostTrainer):
 
     def _log_data(self, steps_per_epoch: int) -> None:
         num_towers = len(self.devices)
-        batch = _batch_size(self.towers, self._source)
+        batch = samples_per_datapoint(list(self.towers.training()), self._source)
         text = f"{num_towers} tower{'s' if num_towers > 1 else ''} x "
         text += f"batch {batch} = total batch {num_towers * batch}" if batch else "the data's own batch"
         if self.steps_per_update > 1:
@@ -286,29 +286,3 @@ def _warn_of_missing_gpus(trainer: str, gpus: Sequence[int]) -> None:
             f"{trainer}: {len(gpus)} towers, on GPUs {', '.join(map(str, gpus))}, but this process sees {found}. Towers of missing GPUs "
             "share the devices that exist, so more of them are not faster. If there are more GPUs, look at CUDA_VISIBLE_DEVICES."
         )
-
-
-def _batch_size(towers: TowerTensorHandles, source: InputSource | None) -> int | None:
-    """
-    Return the number of samples in a datapoint: the first dimension of all inputs of a tower in the graph or,
-    if that is unknown, the batch size of the DataFlow.
-    """
-    shapes = [tensor.shape for tensor in towers.training()[0].inputs] if len(towers.training()) else []
-    # a scalar input has no batch axis, so there is no common size
-    first = {0 if shape.ndims == 0 else shape.as_list()[0] for shape in shapes if shape.ndims is not None}
-    first.discard(None)
-    size = first.pop() if len(first) == 1 else None
-    return size or _batch_size_of_data(source)
-
-
-def _batch_size_of_data(source: object, inside: tuple[int, ...] = ()) -> int | None:
-    """Return the outermost `batch_size` of an input and the DataFlows inside it; joined DataFlows must agree."""
-    size = static_attribute(source, "batch_size")
-    if isinstance(size, int):
-        return size
-    several = static_attribute(source, "df_lists")
-    behind = [static_attribute(source, name) for name in ("_input", "ds")]
-    behind += several if isinstance(several, (list, tuple)) else []
-    inside = (*inside, id(source))  # a user's stage may refer to one that reads from it
-    sizes = {_batch_size_of_data(part, inside) for part in behind if part is not None and id(part) not in inside}
-    return sizes.pop() if len(sizes) == 1 else None

@@ -172,7 +172,8 @@ class SingleCostTrainer(TowerTrainer):
 
     Attributes:
         COLOCATE_GRADIENTS_WITH_OPS: place gradient operations on the devices of the operations they belong to.
-        GATE_GRADIENTS: see `tf.gradients`.
+        GATE_GRADIENTS: whether the gradients of one operation wait for each other, as in `Optimizer.compute_gradients`. None means: on a
+            CPU, unless the model has batch normalization; see docs/speed.md.
         cost: the cost of the first tower; None if XLA compiles it. Its moving average is reported to the
             monitors, under the name of its tensor, unless the model makes a summary of it. The name is
             `total_cost` if TensorFlow chose it.
@@ -181,7 +182,7 @@ class SingleCostTrainer(TowerTrainer):
     """
 
     COLOCATE_GRADIENTS_WITH_OPS = True
-    GATE_GRADIENTS = False
+    GATE_GRADIENTS: bool | None = None
     AGGREGATION_METHOD = tf.AggregationMethod.DEFAULT
     XLA_COMPILE = False
 

@@ -18,12 +18,12 @@ from tensorpack_lite.cli.main import main
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.diagnostics.model_summary.callback import ModelSummary
-from tensorpack_lite.diagnostics.model_summary.flops import count_flops
 from tensorpack_lite.diagnostics.model_summary.show import show_bytes, show_number
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.models import BatchNorm, Conv2D, FullyConnected, MaxPooling
 from tensorpack_lite.report.page import write_report
+from tensorpack_lite.tfutils.flops import count_flops
 from tensorpack_lite.train.config import TrainConfig
 from tensorpack_lite.train.interface import launch_train_with_config
 from tensorpack_lite.train.model_desc import ModelDesc

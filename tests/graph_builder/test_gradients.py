@@ -37,6 +37,31 @@ def test_closed_form(sess):
     assert [3.0, 2.0] == sess.run([grad for grad, _ in grads])
 
 
+@pytest.mark.parametrize(
+    ("has_norm", "num_gpu", "chosen", "expected"),
+    [
+        (False, 0, None, True),
+        (True, 0, None, False),
+        (False, 1, None, False),
+        (False, 0, False, False),
+        (True, 0, True, True),
+    ],
+)
+def test_gated_gradients(monkeypatch, has_norm, num_gpu, chosen, expected):
+    """Without a setting, the gradients of an operation wait for each other on a CPU, unless there is batch normalization."""
+
+    def product(x):
+        hidden = tf.reshape(x, [1, 1, 1, 2])
+        if has_norm:
+            hidden = tf.nn.fused_batch_norm(hidden, tf.ones([2]), tf.zeros([2]))[0]
+        return tf.reduce_sum(tf.matmul(hidden[0, 0], tf.get_variable("w", [2, 3])))
+
+    monkeypatch.setattr(gradients, "get_num_gpu", lambda: num_gpu)
+    with TrainTowerContext(""):
+        make(product, gate_gradients=chosen)()
+    assert expected == any("/tuple/" in op.name for op in tf.get_default_graph().get_operations())
+
+
 def test_own_variables_only():
     """A tower with copies trains its copies, a tower that shares variables trains all of them."""
     get_grads = make()

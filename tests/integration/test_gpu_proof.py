@@ -124,16 +124,16 @@ def test_the_raw_loop_has_the_same_precision(proof, arguments, dtype):
     assert {case.xla} == {"_XlaCompile" in op.node_def.attr for op in convolutions}
 
 
-@pytest.mark.parametrize("threads", [0, 1, 2])
-def test_the_raw_loop_has_the_same_threads(proof, threads):
-    """Ours and the raw loop give an operation as many threads; one is the default of the library."""
+@pytest.mark.parametrize(("threads", "expected"), [(0, 0), (1, 1), (2, 2), (None, 1)])
+def test_the_raw_loop_has_the_same_threads(proof, threads, expected):
+    """The raw loop gives an operation as many threads as ours: a given number, or the one that the library chooses."""
     import peers
 
     from tensorpack_lite.tfutils.sesscreate import NewSessionCreator
 
     case = peers.Case("linear", 4, "synthetic", threads=threads)
     config = case.options()["session_config"]
-    assert (threads == 1) == (config is None)
-    assert threads == NewSessionCreator(config=config).config.intra_op_parallelism_threads
-    with case.raw_session() as session:
-        assert threads == session._config.intra_op_parallelism_threads
+    assert (threads is None) == (config is None)
+    assert expected == NewSessionCreator(config=config).config.intra_op_parallelism_threads
+    with case.raw_session(tf.no_op(), []) as session:
+        assert expected == session._config.intra_op_parallelism_threads

@@ -193,7 +193,7 @@ class TestChildProcess:
         def answer(*datapoints):
             pipe = Pipe(*enumerate(datapoints))
             with pytest.raises(EOFError):
-                dataset._predict_all(config(), "", pipe)
+                dataset._predict_all(config(), "", 1, pipe)
             return pipe.answers
 
         return answer

@@ -19,10 +19,11 @@ from ...dataflow.meter import Meter
 from ...dataflow.repeat import RepeatedData
 from ...dataflow.runner import MultiProcessRunner, MultiProcessRunnerZMQ
 from ...dataflow.runner_thread import MultiThreadRunner
+from ...utils.cores import usable_cores
 from ...utils.inspection import static_attribute
 from ...utils.memory import available_memory
 from ..speed.bottleneck import Load
-from ..speed.cores import cpu_times, usable_cores
+from ..speed.cores import cpu_times
 from ..speed.pipeline_load import Part, parts_between, read_pipeline
 
 _PROCESS_RUNNERS = (MultiProcessRunner, MultiProcessRunnerZMQ, MultiProcessMapAndBatchDataZMQ)

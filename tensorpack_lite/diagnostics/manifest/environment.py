@@ -10,8 +10,8 @@ from typing import Any
 
 import psutil
 
+from ...utils.cores import usable_cores
 from ...utils.process_state import read_text
-from ..speed.cores import usable_cores
 
 # Manifests contain these environment variables and no others, because others may be secrets.
 VARIABLES = (

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from ...compat import tfv1 as tf
 from ...loop.trainer import LoopTrainer
+from ...tfutils.flops import count_flops, num_elements
 from ...tfutils.sessinit import JustCurrentSession
 from ..lint.graph_view import GraphView
 from ..lint.training import ExaminedTraining
-from .flops import count_flops, num_elements
 
 _ALIASES = (
     "Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "CheckNumerics", "PreventGradient",

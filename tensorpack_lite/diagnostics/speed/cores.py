@@ -1,4 +1,4 @@
-"""CPU cores: how many of them a process may use, and how much of them it gets."""
+"""The CPU time that a process gets, and what other programs use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ _CONTENTION = 0.25  # share of the waiting for a core in the CPU time
 _MIN_DELAYED = 0.1  # mean number of threads that wait for a core
 _MIN_OTHERS = 0.1  # mean number of cores that other programs use
 _BUSY = ("nice", "irq", "softirq", "steal")  # besides user and system, where the system has them
-_CGROUP = "/sys/fs/cgroup"
 
 
 class CpuTimes(NamedTuple):
@@ -73,21 +72,3 @@ def _delay(pid: int) -> float:
         return 0.0
     words = [read_text(f"/proc/{pid}/task/{thread}/schedstat").split() for thread in threads]
     return sum(int(line[1]) for line in words if len(line) == 3) / 1e9
-
-
-def usable_cores() -> float:
-    """Return how many cores this process may use: those of its affinity, or less by the quota of its cgroup."""
-    has_affinity = hasattr(os, "sched_getaffinity")
-    return min(float(len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1), _quota())
-
-
-def _quota(directory: str = _CGROUP) -> float:
-    """Return the number of cores in the quota of the cgroup, of version 2 or 1; infinity without one."""
-    words = read_text(f"{directory}/cpu.max").split()
-    if not words:
-        words = [read_text(f"{directory}/cpu/cpu.cfs_{name}_us") for name in ("quota", "period")]
-    try:
-        quota = int(words[0]) / int(words[1])
-    except (ValueError, IndexError):
-        return float("inf")
-    return quota if quota > 0 else float("inf")

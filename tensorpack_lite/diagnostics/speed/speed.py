@@ -13,7 +13,8 @@ from ...loop.session import HookedSession
 from ...ranks.alone import AloneChannel
 from ...utils import logger
 from ...utils.notes import write_note
-from .speed_verdict import CALLBACKS, VARIES, Facts, Verdict, describe_slowest, judge, summarize
+from .operation_threads import advise_threads
+from .speed_verdict import CALLBACKS, GRAPH, VARIES, Facts, Verdict, describe_slowest, judge, summarize
 from .speed_window import SpeedWindow
 from .stage_rows import format_rows, make_rows
 
@@ -158,6 +159,8 @@ class Speed(Callback):
         facts = window.facts(self._epoch_seconds, trainer.callbacks.epoch_seconds, self._mean_calls(window))
         facts = facts._replace(is_alone=self._channel.size == 1)
         verdict = judge(facts)
+        if verdict.limit == GRAPH:
+            verdict = verdict._replace(text=verdict.text + advise_threads(trainer))
         self._summary = summarize(facts, verdict)
         is_new = self._last is None or verdict.limit not in (self._last.limit, VARIES)
         if is_new and verdict.limit == CALLBACKS and self._calls is None:

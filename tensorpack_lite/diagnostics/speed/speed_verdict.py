@@ -16,6 +16,9 @@ VARIES = "varies"
 CALLBACKS = "callbacks"
 """The limit of a verdict that says that callbacks take much of each step."""
 
+GRAPH = "graph"
+"""The limit of a verdict that says that the graph takes nearly all of a step."""
+
 _CALLBACKS = 0.2
 _MAX_NAMED = 3  # callbacks
 _NAMED = 0.1  # of the time of all callbacks in a step
@@ -100,7 +103,7 @@ def judge(facts: Facts) -> Verdict:
         text = f"the graph limits ({ready}). A faster pipeline will not make the training faster; {_DOCS}."
     else:
         text = f"the graph limits, or another rank for which it waits ({ready} on this rank); {_DOCS}."
-    return Verdict("graph", text)
+    return Verdict(GRAPH, text)
 
 
 def summarize(facts: Facts, verdict: Verdict) -> Dict[str, Any]:

@@ -17,10 +17,11 @@ from ...input_source.waiting import QueueWaits
 from ...loop.observer import RunObserver
 from ...loop.state import TrainLoop
 from ...loop.step import Step
+from ...utils.cores import usable_cores
 from ...utils.inspection import call_within
 from ...utils.memory import available_memory
 from .bottleneck import Load
-from .cores import CpuTimes, cpu_times, usable_cores
+from .cores import CpuTimes, cpu_times
 from .pipeline_load import HERE, Part, Readings, StageWork, parts_between, read_pipeline
 from .speed_verdict import Facts
 from .step_division import Division, Steps

@@ -9,8 +9,9 @@ import time
 
 import pytest
 
-from tensorpack_lite.diagnostics.speed import cores
-from tensorpack_lite.diagnostics.speed.cores import CpuTimes, cpu_times, usable_cores
+from tensorpack_lite.diagnostics.speed.cores import CpuTimes, cpu_times
+from tensorpack_lite.utils import cores
+from tensorpack_lite.utils.cores import usable_cores
 
 
 @pytest.mark.parametrize(

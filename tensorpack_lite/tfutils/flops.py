@@ -6,10 +6,14 @@ import functools
 import operator
 from typing import Any, Iterable
 
-from ...compat import tfv1 as tf
+from ..compat import tfv1 as tf
 
 _MATRIX_PRODUCTS = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 _CONVOLUTIONS = ("Conv2D", "Conv3D")
+_INPUT_GRADIENTS = ("Conv2DBackpropInput", "Conv3DBackpropInputV2")
+_KERNEL_GRADIENTS = ("Conv2DBackpropFilter", "Conv3DBackpropFilterV2")
+PRODUCTS = (*_MATRIX_PRODUCTS, *_CONVOLUTIONS, *_INPUT_GRADIENTS, *_KERNEL_GRADIENTS)
+"""Types of operations in which a network does nearly all of its work."""
 _POOLS = ("AvgPool", "MaxPool", "AvgPool3D", "MaxPool3D")
 _REDUCTIONS = ("Max", "Mean", "Min", "Prod", "Sum", "SquaredDifference", "L2Loss")
 # operations for each element of the output; exponentials and the like count as one
@@ -39,8 +43,9 @@ def count_flops(op: tf.Operation) -> int | None:
         return _times(2, op.outputs[0], _product(_dimensions(op.inputs[1])[:-1]))
     if kind == "DepthwiseConv2dNative":
         return _times(2, op.outputs[0], _product(_dimensions(op.inputs[1])[:2]))
-    if kind in ("Conv2DBackpropInput", "Conv3DBackpropInputV2"):  # as a layer: transposed convolution
-        return _times(2, op.inputs[2], _product(_dimensions(op.inputs[1])[:-1]))
+    if kind in _INPUT_GRADIENTS + _KERNEL_GRADIENTS:  # the first also as a layer: transposed convolution
+        kernel = op.inputs[1] if kind in _INPUT_GRADIENTS else op.outputs[0]
+        return _times(2, op.inputs[2], _product(_dimensions(kernel)[:-1]))
     if kind in _POOLS:
         return _times(1, op.outputs[0], _prod(op.get_attr("ksize")))
     if kind in _REDUCTIONS and kind not in _BY_ELEMENT:
