@@ -7,7 +7,6 @@ from typing import Callable, NamedTuple, Sequence
 
 from ..compat import TF_VERSION
 from ..compat import tfv1 as tf
-from ..utils import logger
 from ..utils.gpu import get_num_gpu
 from .dependency import operations_needed
 from .flops import PRODUCTS, count_flops, num_elements
@@ -136,7 +135,7 @@ def _cost(op: tf.Operation) -> float:
 
 def set_threads(
     creator: tf.train.SessionCreator, measure: Callable[[], Work], cores: float, threads: int | None = None
-) -> None:
+) -> str:
     """
     Set the number of threads for each operation in the config of a session that will be created.
 
@@ -147,14 +146,19 @@ def set_threads(
         measure: returns the work of a run; it is called if the number depends on it.
         cores: the number of cores.
         threads: the number; 0 means all cores, None the one that is predicted to be faster.
+
+    Returns:
+        A sentence with the number and its reason if it was chosen; otherwise "".
     """
     if not isinstance(creator, NewSessionCreator) or creator.user_provided_config or get_num_gpu():
-        return
+        return ""
+    reason = ""
     if threads is None and cores >= 2:
         work = measure()
         threads = choose_threads(work, cores)
-        logger.info(describe_choice(threads, work, cores))
+        reason = describe_choice(threads, work, cores)
     creator.config.intra_op_parallelism_threads = max(1, int(cores)) if threads == 0 else threads or 1
+    return reason
 
 
 def describe_choice(threads: int, work: Work, cores: float) -> str:

@@ -11,6 +11,7 @@ from ...loop.extension import ExtendedTrainer, Extension
 from ...loop.trainer import find_step_ops
 from ...tfutils.exact.state import find_exact
 from ...tfutils.operation_threads import Work, choose_threads, measure_work, predict_gain, set_threads
+from ...utils import logger
 from ...utils.checks import check_count
 from ...utils.cores import usable_cores
 from ...utils.gpu import get_num_gpu
@@ -42,7 +43,9 @@ class OperationThreads(Extension):
         """Set the number in the config of the session, unless the user has given one."""
         if trainer.arguments is not None:
             creator = trainer.arguments.session_creator
-            set_threads(creator, lambda: _work_of(trainer), _cores_of(trainer), self.threads)
+            reason = set_threads(creator, lambda: _work_of(trainer), _cores_of(trainer), self.threads)
+            if reason:
+                logger.info(reason)
 
     def state_dict(self, trainer: ExtendedTrainer) -> Any:
         """Return the number with which the training computes; None without exact resume."""
