@@ -18,7 +18,28 @@ _DIVIDED = 2e6  # FLOPs; smaller operations are not divided
 _ASSUMED_BATCH, _ASSUMED_SIZE = 32, 64  # for dimensions that the graph does not know
 # operations that copy nothing, or little
 _FREE = frozenset(
-    ["Const", "ConcatV2", "ExpandDims", "Identity", "IdentityN", "NoOp", "Pack", "Placeholder", "ReadVariableOp", "Reshape", "Shape", "ShapeN", "Slice", "Split", "SplitV", "Squeeze", "StridedSlice", "Unpack", "VarHandleOp", "VariableV2"]
+    [
+        "Const",
+        "ConcatV2",
+        "ExpandDims",
+        "Identity",
+        "IdentityN",
+        "NoOp",
+        "Pack",
+        "Placeholder",
+        "ReadVariableOp",
+        "Reshape",
+        "Shape",
+        "ShapeN",
+        "Slice",
+        "Split",
+        "SplitV",
+        "Squeeze",
+        "StridedSlice",
+        "Unpack",
+        "VarHandleOp",
+        "VariableV2",
+    ]
 )
 
 
