@@ -46,8 +46,14 @@ EXTRAS = {
         'lmdb<1.5; python_version < "3.8"',
         "scikit-learn",
     ],  # file formats of other libraries
-    "onnx": ["onnxruntime", "tf2onnx"],  # conversion of exported models
+    "onnx": [
+        "onnxruntime",
+        "tf2onnx",
+        'onnx<1.15; python_version < "3.8"',  # the last one with wheels for Python 3.7
+        'onnx!=1.19.0; python_version >= "3.8"',  # does not declare that it needs a newer ml_dtypes than TensorFlow 2.15
+    ],  # ModelExporter.export_onnx
     "parquet": ["pyarrow"],  # Parquet files in contrib.table
+    "safetensors": ["safetensors"],  # weights in files of this format
     "search": ["optuna"],  # examples/search_digits.py
     "wandb": ["pillow", "wandb"],  # wandb sends images with pillow
     "mlflow": ["mlflow-skinny"],  # the client; `mlflow` itself works as well

@@ -44,6 +44,7 @@ CASES = {
     "LSTM, 10000 steps, unrolled": ("LSTM", [200, 50, 3], (4,), {}),
     "GRU, 10000 steps": ("GRU", [64, 157, 3], (4,), {}),
     "GRU, 10000 steps, unrolled": ("GRU", [200, 50, 3], (4,), {}),
+    "MultiHeadAttention, 10000 positions": ("MultiHeadAttention", [100, 100, 4], (2,), {}),
     "BatchNorm of images": ("BatchNorm", [2, 71, 71, 3], (), {}),
     "BatchNorm of vectors": ("BatchNorm", [10000, 3], (), {}),
     "BatchNorm, virtual_batch_size": ("BatchNorm", [10000, 3], (), {"virtual_batch_size": 5000}),

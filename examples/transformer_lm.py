@@ -26,8 +26,7 @@ from tensorpack_lite import tfv1 as tf
 from tensorpack_lite.tfutils.loss_scale import DynamicLossScaleOptimizer
 
 BATCH, LENGTH = 8, 128  # LENGTH: characters of a training sequence
-LAYERS, HEADS, SIZE = 4, 4, 32  # SIZE: of the keys and values of a head
-UNITS = HEADS * SIZE
+LAYERS, HEADS, UNITS = 4, 4, 128
 # Attention decreases with the distance (ALiBi). Two heads prefer the previous character and the one before.
 SLOPE = np.array([2, 2, 1 / 4, 1 / 32], "float32")[:, None, None]
 PREFERRED = np.array([1, 2, 0, 0], "float32")[:, None, None]
@@ -44,19 +43,24 @@ class Model(ModelDesc):
         return [tf.TensorSpec([None, None], tf.int32, name) for name in ("text", "next")]
 
     def build_graph(self, text, following):
-        empty = tf.zeros([tf.shape(text)[0], LAYERS, 2, HEADS, 0, SIZE])
-        cache = tf.placeholder_with_default(empty, [None, LAYERS, 2, HEADS, None, SIZE], name="cache")
-        past, length = tf.shape(cache)[4], tf.shape(text)[1]
+        (batch, length), initializer = tf.unstack(tf.shape(text)), tf.random_normal_initializer
+        # what the attention of each layer has seen before; only sampling feeds it
+        cache = tf.placeholder_with_default(
+            tf.zeros([batch, LAYERS, 0, UNITS]), [None, LAYERS, None, UNITS], name="cache"
+        )
+        past, caches = tf.shape(cache)[2], []
         distance = tf.cast(tf.range(past, past + length)[:, None] - tf.range(past + length), tf.float32)
-        bias = 1e9 * tf.minimum(distance, 0.0) - SLOPE * tf.abs(distance - PREFERRED)  # hides the future
-        init, large, caches = tf.random_normal_initializer(stddev=0.02), tf.random_normal_initializer(), []
-        embedding = tf.get_variable("embedding", [self.num_characters, UNITS], initializer=large)
+        bias = -SLOPE * tf.abs(distance - PREFERRED)
+        embedding = tf.get_variable("embedding", [self.num_characters, UNITS], initializer=initializer())
         x = tf.cast(tf.nn.embedding_lookup(embedding, tf.reshape(text, [-1])), self.dtype)  # [N T, UNITS]
-        with varreplace.custom_getter_scope(get_float32), argscope(FullyConnected, kernel_initializer=init):
+        layers, init = [FullyConnected, MultiHeadAttention], initializer(stddev=0.02)
+        with varreplace.custom_getter_scope(get_float32), argscope(layers, kernel_initializer=init):
             for k in range(LAYERS):
                 with tf.variable_scope(f"layer{k}"):
-                    y, now = attend(LayerNorm("ln0", x), tf.cast(cache[:, k], self.dtype), bias)
-                    x, caches = x + FullyConnected("out", y, UNITS), [*caches, now]
+                    y = tf.reshape(LayerNorm("ln0", x), [batch, length, UNITS])
+                    caches.append(tf.concat([tf.cast(cache[:, k], self.dtype), y], axis=1))
+                    y = MultiHeadAttention("attention", y, HEADS, value=caches[k], causal=True, score_bias=bias)
+                    x += tf.reshape(y, [-1, UNITS])
                     y = FullyConnected("fc0", LayerNorm("ln1", x), 4 * UNITS, activation=tf.nn.relu)
                     x += FullyConnected("fc1", y * y, UNITS)  # So et al. 2021, "Primer": squared ReLU
             scores = FullyConnected("scores", LayerNorm("ln", x), self.num_characters)
@@ -80,18 +84,6 @@ def get_float32(getter, *args, dtype=tf.float32, **kwargs):
     return tf.cast(getter(*args, dtype=tf.float32, **kwargs), dtype)
 
 
-def attend(x, cache, bias):
-    """Return the attended values [N T, UNITS], and all keys and values [N, 2, HEADS, past + T, SIZE]."""
-    x = tf.reshape(FullyConnected("qkv", x, 3 * UNITS), [-1, tf.shape(bias)[1], 3, HEADS, SIZE])
-    x = tf.transpose(x, [0, 2, 3, 1, 4])  # [N, 3, HEADS, T, SIZE]
-    query, new = tf.split(x, [1, 2], axis=1)  # whose gradient is much faster than that of a slice
-    cache = tf.concat([cache, new], axis=3)
-    keys, values = tf.unstack(cache, axis=1)
-    scores = tf.matmul(tf.squeeze(query, 1) * SIZE**-0.5, keys, transpose_b=True)
-    weights = tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32) + bias), x.dtype)
-    return tf.reshape(tf.transpose(tf.matmul(weights, values), [0, 2, 1, 3]), [-1, UNITS]), cache
-
-
 def get_data(path: str = "") -> tuple:
     """Return the text for training, batches of its pieces, and batches of pieces of the last tenth of each file."""
     text, held_out = split_pages(read_pages(path, with_source=True))
@@ -105,11 +97,11 @@ def sample(args: argparse.Namespace, text: Text) -> str:
     model, inputs, outputs = Model(len(text.characters)), ["text", "cache"], ["logits", "new_cache"]
     config = PredictConfig(model, session_init=init, input_names=inputs, output_names=outputs)
     predictor = OfflinePredictor(config)
-    rng, cache = np.random.RandomState(args.seed), np.zeros([1, LAYERS, 2, HEADS, 0, SIZE], "float32")
+    rng, cache = np.random.RandomState(args.seed), np.zeros([1, LAYERS, 0, UNITS], "float32")
     new, written = text.encode(args.sample), ""  # the first call reads it all, later ones a character
     for _ in range(300):
         written += "".join(text.characters[number] for number in new)
-        logits, cache = predictor(new[None], cache[:, :, :, :, -2 * LENGTH :])
+        logits, cache = predictor(new[None], cache[:, :, -2 * LENGTH :])
         new = np.argmax(logits[-1:] / 0.8 + rng.gumbel(size=logits[-1:].shape), axis=1)  # temperature 0.8
     return written
 

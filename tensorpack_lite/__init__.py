@@ -42,7 +42,7 @@ _TENSORFLOW_NAMES = {
     "InputSource", "InstanceNorm", "JSONWriter", "JustCurrentSession", "LSTM", "LayerNorm", "LinearWrap",
     "LearningRateFinder", "LossSpike", "MLflowMonitor", "ManifestWriter", "MaxPooling", "MaxSaver", "Maxout", "MergeAllSummaries", "MinSaver", "ModelDesc",
     "ModelDescBase", "ModelSaver", "ModelSummary", "MonitorBase", "Monitors", "MovingAverageSummary",
-    "MultiProcessDatasetPredictor", "MultiThreadAsyncPredictor", "MultiTowerOfflinePredictor",
+    "MultiHeadAttention", "MultiProcessDatasetPredictor", "MultiThreadAsyncPredictor", "MultiTowerOfflinePredictor",
     "NoOpTrainer", "ObjAttrParam", "OfflinePredictor", "OnlinePredictor", "PReLU", "PeakMemoryTracker",
     "PeriodicCallback", "PeriodicRunHooks", "PeriodicTrigger", "PlaceholderInput", "PredictConfig", "PredictorBase",
     "Preempted", "ProcessTensors", "ProgressBar", "ProxyCallback", "QueueInput", "QueueInputTrainer",

@@ -9,7 +9,7 @@ from typing import Any, Callable, NoReturn, Sequence
 
 from .._version import __version__
 
-_PATH_HELP = "a checkpoint (log/model-100), a directory (its latest checkpoint), or an .npz file"
+_PATH_HELP = "a checkpoint (log/model-100), a directory (its latest checkpoint), or an .npz or .safetensors file"
 _TARGET_HELP = "function without arguments that returns the DataFlow; also path/to/file.py:function"
 _STRICT_HELP = "exit with code 1 also for warnings"
 _UNKNOWN_COMMAND = re.compile(r"argument COMMAND: invalid choice: '(.*?)' \(choose from (.*)\)")
@@ -120,7 +120,7 @@ def _add_checkpoint_commands(add: Callable[..., _Parser]) -> None:
         "and step counters.",
     )
     command.add_argument("input", help=_PATH_HELP)
-    command.add_argument("output", help="x.npz for an npz file; any other name for a checkpoint")
+    command.add_argument("output", help="x.npz or x.safetensors; any other name for a checkpoint")
     command.add_argument("--match", default="", help=_MATCH_HELP)
     command.add_argument("--all", action="store_true", help="also keep the variables that only training needs")
     command.add_argument("--force", action="store_true", help="replace the output if it exists")

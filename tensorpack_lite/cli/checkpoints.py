@@ -24,7 +24,7 @@ def read_variables(path: str, match: str = "") -> dict[str, np.ndarray]:
     Read variables, sorted by name. Only checkpoints need TensorFlow; an `.npz` file does not.
 
     Args:
-        path: a checkpoint, a directory with checkpoints, or an `.npz` file.
+        path: a checkpoint, a directory with checkpoints, or an `.npz` or `.safetensors` file.
         match: a regular expression; only variables whose names contain it are returned.
 
     Returns:
@@ -51,7 +51,7 @@ def read_state_of(path: str) -> StateFile | None:
     Read the `.state` file of a checkpoint.
 
     Args:
-        path: a checkpoint, a directory with checkpoints, or an `.npz` file.
+        path: a checkpoint, a directory with checkpoints, or an `.npz` or `.safetensors` file.
 
     Returns:
         Its content, or None if there is none.
@@ -60,7 +60,7 @@ def read_state_of(path: str) -> StateFile | None:
         DamagedFileError: the file is damaged.
         ValueError: a newer version of the library wrote the file.
     """
-    if path.endswith(".npz"):
+    if path.endswith((".npz", ".safetensors")):
         return None
     from ..tfutils.checkpoint_state import STATE_SUFFIX, read_state_file
     from ..tfutils.varmanip import get_checkpoint_path

@@ -11,6 +11,7 @@ The layers use `tf.nn` and `tf.get_variable`. None needs Keras or `tf.layers`.
 from typing import TYPE_CHECKING
 
 from ..utils.missing_names import explain_missing_names
+from .attention import MultiHeadAttention
 from .batch_norm import BatchNorm, BatchRenorm
 from .conv2d import Conv2D, Conv2DTranspose, Deconv2D
 from .fc import FullyConnected
@@ -33,7 +34,7 @@ from .variables import VariableHolder, rename_tflayer_get_variable
 __all__ = [
     "GRU", "LSTM", "AvgPooling", "BNReLU", "BatchNorm", "BatchRenorm", "ConcatWith", "Conv2D",
     "Conv2DTranspose", "Deconv2D", "Dropout", "FixedUnPooling", "FullyConnected", "GlobalAvgPooling",
-    "InstanceNorm", "LayerNorm", "LinearWrap", "MaxPooling", "Maxout", "PReLU", "VariableHolder",
+    "InstanceNorm", "LayerNorm", "LinearWrap", "MaxPooling", "Maxout", "MultiHeadAttention", "PReLU", "VariableHolder",
     "disable_layer_logging", "l1_regularizer", "l2_regularizer", "layer_register", "regularize_cost",
     "regularize_cost_from_collection", "rename_tflayer_get_variable",
 ]  # fmt: skip

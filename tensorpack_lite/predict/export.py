@@ -1,4 +1,4 @@
-"""Export of trained models as frozen graphs or SavedModels."""
+"""Export of trained models as frozen graphs, SavedModels or ONNX models."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ..utils.checks import check_type
 from ..utils.errors import type_error
 from .config import PredictConfig
 from .export_check import Expected, check_files, check_outputs, evaluate, warn_not_compared
+from .onnx_file import check, convert, require_packages
 
 __all__ = ["ModelExporter"]
 
@@ -72,11 +73,8 @@ class ModelExporter:
         """
         if toco_compatible and not optimize:
             raise ValueError("ModelExporter.export_compact: toco_compatible=True needs optimize=True. Pass both.")
-        with self._model() as (sess, inputs, outputs):
-            results = [tensor.op.name for tensor in outputs]
-            graph_def = sess.graph.as_graph_def()
-            graph_def = tf.graph_util.convert_variables_to_constants(sess, graph_def, results)
-            expected = evaluate("ModelExporter.export_compact", sess, inputs, outputs)
+        graph_def, expected, inputs, outputs = self._freeze("ModelExporter.export_compact")
+        results = [tensor.op.name for tensor in outputs]
         if optimize:
             nodes = {node.name for node in graph_def.node}
             dtypes = {x.op.name: x.dtype.as_datatype_enum for x in inputs if x.op.name in nodes}
@@ -85,11 +83,39 @@ class ModelExporter:
             )
         content = graph_def.SerializeToString(deterministic=True)
         _check_compact(content, [tensor.name for tensor in outputs], expected, optimize)
-        with _unfinished(os.fspath(filename)) as unfinished:
-            with tf.gfile.GFile(unfinished, "wb") as file:
-                file.write(content)
-            tf.gfile.Rename(unfinished, filename, overwrite=True)
+        _write_file(os.fspath(filename), content)
         logger.info("Frozen graph of %d nodes written to %s.", len(graph_def.node), filename)
+
+    def export_onnx(self, filename: str, opset: int | None = None) -> None:
+        """
+        Write an ONNX model, converted by tf2onnx: `pip install "tensorpack_lite[onnx]"`.
+
+        Its inputs and outputs have the names that they have in `export_serving`. Inputs that the outputs do not need are left out.
+        Unknown dimensions stay unknown. The model is run in onnxruntime, and compared like the other exports.
+
+        Args:
+            filename: path of the file. An existing file is replaced.
+            opset: version of ONNX's operations. None: the one that tf2onnx prefers.
+
+        Raises:
+            ImportError: tf2onnx or onnxruntime is not installed.
+            RuntimeError: tf2onnx cannot convert an operation, such as `tf.py_func` or a lookup table, or onnxruntime cannot run the
+                result, or computes something else. Nothing is written.
+
+        Example:
+            >>> session = onnxruntime.InferenceSession("model.onnx")
+            >>> session.run(["probability"], {"image": image})
+        """
+        require_packages()
+        graph_def, expected, inputs, outputs = self._freeze("ModelExporter.export_onnx")
+        nodes = {node.name for node in graph_def.node}
+        inputs = [tensor for tensor in inputs if tensor.op.name in nodes]
+        names = {tensor.name: name for name, tensor in _name([*inputs, *outputs]).items()}
+        of_inputs, of_outputs = ({tensor.name: names[tensor.name] for tensor in some} for some in (inputs, outputs))
+        content = convert(graph_def, of_inputs, of_outputs, opset)
+        check(content, of_inputs, [names[tensor.name] for tensor in outputs], expected)
+        _write_file(os.fspath(filename), content)
+        logger.info("ONNX model written to %s.", filename)
 
     def export_serving(
         self,
@@ -140,6 +166,14 @@ class ModelExporter:
             _replace(filename, unfinished)
         logger.info("SavedModel written to %s.", filename)
 
+    def _freeze(self, who: str) -> tuple[tf.GraphDef, Expected, list[tf.Tensor], list[tf.Tensor]]:
+        """Return the graph with constants instead of variables, what it has to compute, its inputs and its outputs."""
+        with self._model() as (sess, inputs, outputs):
+            graph_def = sess.graph.as_graph_def()
+            results = [tensor.op.name for tensor in outputs]
+            graph_def = tf.graph_util.convert_variables_to_constants(sess, graph_def, results)
+            return graph_def, evaluate(who, sess, inputs, outputs), inputs, outputs
+
     def _write(self, path: str, tags: list[str], signature_name: str | None) -> tuple[Expected, list[str]]:
         """Write a SavedModel. Return what it has to compute, and the names of its outputs."""
         with self._model() as (sess, inputs, outputs):
@@ -184,6 +218,14 @@ class ModelExporter:
 def _new_session() -> tf.Session:
     """Return a session that also runs a model for GPUs on a machine without a GPU."""
     return Session(config=tf.ConfigProto(allow_soft_placement=True))
+
+
+def _write_file(path: str, content: bytes) -> None:
+    """Write a file, which appears when it is complete."""
+    with _unfinished(path) as unfinished:
+        with tf.gfile.GFile(unfinished, "wb") as file:
+            file.write(content)
+        tf.gfile.Rename(unfinished, path, overwrite=True)
 
 
 @contextmanager

@@ -58,7 +58,7 @@ def evaluate(who: str, session: tf.Session, inputs: Sequence[tf.Tensor], outputs
         shapes = ", ".join(f"{name} {list(value.shape)}" for name, value in feeds.items())
         warn_not_compared(who, f"the model does not run on {shapes}: {_get_reason(error)}")
         return Expected(feeds, None)
-    if _find_different(names, first, second) is not None:
+    if find_different(names, first, second) is not None:
         warn_not_compared(who, "the outputs of the model are random, or depend on rounding.")
         return Expected(feeds, None)
     return Expected(feeds, first)
@@ -135,7 +135,7 @@ def check_outputs(
         raise RuntimeError(
             f"{who}: the exported model does not run on an input on which the model runs: {_get_reason(error)}. {advice}"
         ) from error
-    difference = _find_different(outputs, expected.outputs, found)
+    difference = find_different(outputs, expected.outputs, found)
     if difference is None:
         return
     if _needs_random(session.graph.as_graph_def(), outputs):
@@ -190,8 +190,8 @@ def _make_input(tensor: tf.Tensor) -> np.ndarray:
     return np.zeros(shape, dtype)
 
 
-def _find_different(names: Sequence[str], expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> str | None:
-    """Return a description of the first output that differs by more than rounding."""
+def find_different(names: Sequence[str], expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> str | None:
+    """Return a description of the first output that differs by more than rounding; None if all are equal."""
     for name, before, after in zip(names, expected, found):
         difference = _compare(np.asarray(before), np.asarray(after))
         if difference:

@@ -3,10 +3,10 @@ Mixed precision: layers compute in 16 bits; variables, costs and optimizers stay
 
 Inside `precision_scope`, layers cast their inputs and the values of their variables:
 
-- Convolutions, `FullyConnected`, `LSTM` and `GRU` multiply in 16 bits. Where TensorFlow's kernels would also add up in 16 bits,
-  which CPUs do, the factors are rounded to 16 bits, and the product is computed in float32.
-- Layers that return images return 16 bits. `FullyConnected`, `GlobalAvgPooling`, `LSTM` and `GRU` return float32, so that
-  costs, which are computed from them, are float32.
+- Convolutions, `FullyConnected`, `LSTM`, `GRU` and `MultiHeadAttention` multiply in 16 bits. Where TensorFlow's kernels
+  would also add up in 16 bits, which CPUs do, the factors are rounded to 16 bits, and the product is computed in float32.
+- Layers that return images return 16 bits. `FullyConnected`, `GlobalAvgPooling`, `LSTM`, `GRU` and `MultiHeadAttention` return
+  float32, so that costs, which are computed from them, are float32.
 - Normalization, and all other sums in layers and coefficients made from parameters, are computed in float32, whatever the dtype
   of inputs and outputs is.
 - Variables are float32, also those that a model requests in 16 bits. The layers read them through a cast.

@@ -12,6 +12,7 @@ from ..compat import tfv1 as tf
 from ..utils import logger
 from ..utils.checks import check_choice, check_type
 from ..utils.missing_names import explain_missing_names
+from ..utils.naming import list_names
 from ..utils.redirection import find_redirected
 from .best_checkpoint import find_best
 from .checkpoint_reader import (
@@ -32,12 +33,8 @@ from .matching import (
 )
 from .partitions import find_values, names_in_files
 from .tower.copies import update_copies
-from .varmanip import (
-    SessionUpdate,
-    get_checkpoint_path,
-    get_savename_from_varname,
-    load_parameter_file,
-)
+from .variable_files import ADVICE_ON_NAMES, PARAMETER_SUFFIXES
+from .varmanip import SessionUpdate, get_checkpoint_path, get_savename_from_varname, load_parameter_file
 
 __all__ = [
     "ChainInit", "DictRestore", "JustCurrentSession", "SaverRestore", "SaverRestoreRelaxed", "SessionInit",
@@ -160,7 +157,7 @@ class SaverRestore(SessionInit):
     _advice = "To skip them, use SmartInit(path, ignore_mismatch=True)."
 
     def __init__(self, model_path: str, prefix: str | None = None, ignore: Iterable[str] = ()) -> None:
-        if str(model_path).endswith((".npy", ".npz")):
+        if str(model_path).endswith(PARAMETER_SUFFIXES):
             logger.warning(
                 f"SaverRestore: '{model_path}' is not a TensorFlow checkpoint. Use SmartInit(path) to load it."
             )
@@ -321,6 +318,21 @@ class DictRestore(SessionInit):
         SessionUpdate(sess, variables.values(), self._ignore_mismatch).update(found)
 
 
+class _SafetensorsRestore(DictRestore):
+    """DictRestore that raises ValueError if no name fits: most safetensors files are written by other libraries."""
+
+    def _run_init(self, sess: tf.Session) -> None:
+        offered = self.offered_shapes() or {}
+        with sess.graph.as_default():
+            names = [name for var in tf.global_variables() for name, _ in names_in_files(var)]
+        if not any(name in offered for name in names):
+            raise ValueError(
+                f"SmartInit: the file and the graph have no variable in common (the file has {list_names(sorted(offered))}; the "
+                f"graph has {list_names(sorted(names))}). {ADVICE_ON_NAMES}"
+            )
+        super()._run_init(sess)
+
+
 def SmartInit(  # noqa: N802
     obj: object, *, ignore_mismatch: bool = False, checkpoint: str = "latest"
 ) -> SessionInit:
@@ -328,8 +340,8 @@ def SmartInit(  # noqa: N802
     Function: returns the SessionInit for a path, a dictionary, or a list of them.
 
     Args:
-        obj: the path of a checkpoint, of a directory, see `checkpoint`, or of an `.npz` or `.npy` file, where `~`
-            means the home directory; a dictionary `{name: array}`; a SessionInit, which is returned; None or an empty
+        obj: the path of a checkpoint, of a directory, see `checkpoint`, or of an `.npz`, `.npy` or `.safetensors` file,
+            where `~` means the home directory; a dictionary `{name: array}`; a SessionInit, which is returned; None or an empty
             object, which loads nothing; or a list of these, loaded in this order.
         ignore_mismatch: convert values with another shape or dtype if possible, and skip them otherwise.
         checkpoint: which checkpoint of a directory: "latest", or "best", the copy of `MinSaver`, `MaxSaver` or `TopKSaver`. Other
@@ -339,7 +351,7 @@ def SmartInit(  # noqa: N802
         JustCurrentSession, DictRestore, SaverRestore, SaverRestoreRelaxed or ChainInit.
 
     Raises:
-        FileNotFoundError: an `.npz` or `.npy` file does not exist, or a file of the checkpoint is missing.
+        FileNotFoundError: an `.npz`, `.npy` or `.safetensors` file does not exist, or a file of the checkpoint is missing.
         ValueError: the path of a checkpoint does not exist or is a file of another format, `obj` has another type, or the directory
             has no best checkpoint, or several by different statistics.
 
@@ -369,8 +381,9 @@ get_model_loader = SmartInit
 
 
 def _init_from_path(path: str, ignore_mismatch: bool) -> SessionInit:
-    if path.endswith((".npy", ".npz")):
-        return DictRestore(load_parameter_file(path), ignore_mismatch=ignore_mismatch)
+    if path.endswith(PARAMETER_SUFFIXES):
+        kind = _SafetensorsRestore if path.endswith(".safetensors") else DictRestore
+        return kind(load_parameter_file(path), ignore_mismatch=ignore_mismatch)
     directory, start = os.path.split(path)
     directory = directory or "."
     names = tf.gfile.ListDirectory(directory) if tf.gfile.IsDirectory(directory) else []

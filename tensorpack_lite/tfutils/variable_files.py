@@ -1,4 +1,4 @@
-"""Files with variables besides TensorFlow's own: npz files, old `.npy` files with a pickled dictionary, and errors for files of other programs."""
+"""Files with variables besides TensorFlow's own: npz and safetensors files, old `.npy` files with a pickled dictionary, and errors for files of other programs."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ from ..compat import tfv1 as tf
 from ..compat.session import Session
 from ..utils.errors import DamagedFileError, parsing
 from ..utils.fs import absolute
-from ..utils.npz import read_npy_header, write_npz
+from ..utils.npz import read_npy_header, read_npz, write_npz
 from ..utils.plain_pickle import load_plain
 from .checkpoint_background import background_save
 from .checkpoint_reader import STATE_FILE
 from .checkpoint_store import CheckpointStore
 from .common import get_op_tensor_name
+from .safetensors_files import SUFFIX, read_safetensors, refuse_index, write_safetensors
 
+PARAMETER_SUFFIXES = (".npz", ".npy", SUFFIX)  # of files with arrays by name
 _AS_DICTIONARY = "and pass a dictionary with the names of the graph: SmartInit({'conv/W': array, ...})"
+_LAYOUTS = "kernels of convolutions from [out, in, h, w] to [h, w, in, out], matrices transposed"
+ADVICE_ON_NAMES = f"Read the arrays with varmanip.load_checkpoint_vars(path), convert those of PyTorch ({_LAYOUTS}), {_AS_DICTIONARY}."
 _TORCH = (
     "a file of PyTorch",
-    f"Read it with torch.load(path, map_location='cpu', weights_only=True), convert the tensors to arrays (kernels of convolutions "
-    f"from [out, in, h, w] to [h, w, in, out], matrices transposed), {_AS_DICTIONARY}.",
+    f"Read it with torch.load(path, map_location='cpu', weights_only=True), convert the tensors to arrays ({_LAYOUTS}), "
+    f"{_AS_DICTIONARY}.",
 )
 _KERAS = (
     "a file of Keras",
@@ -41,10 +45,7 @@ _FORMATS = {
     ".keras": _KERAS,
     ".pth": _TORCH,
     ".pt": _TORCH,
-    ".safetensors": (
-        "a file of safetensors",
-        f"Read it with safetensors.numpy.load_file(path), {_AS_DICTIONARY}.",
-    ),
+    SUFFIX: ("a file of safetensors", "Load it with SmartInit(path) or varmanip.load_checkpoint_vars(path)."),
 }
 _ZIP = b"PK\x03\x04"  # of a PyTorch file with the suffix of a checkpoint, as Lightning writes it
 
@@ -76,17 +77,26 @@ def _save_arrays(arrays: dict[str, np.ndarray], prefix: str) -> None:
         sess.run(save, feed_dict={tensor.name: arrays[name] for tensor, name in zip(tensors, names)})
 
 
-def write_npz_file(dic: dict[str, np.ndarray], path: str) -> None:
-    """Write a compressed npz file; see `save_checkpoint_vars`."""
+def write_parameter_file(dic: dict[str, np.ndarray], path: str) -> None:
+    """Write a compressed npz file or a safetensors file; see `save_checkpoint_vars`."""
     directory, name = os.path.split(path)
     aside = os.path.join(directory, f".{name}.tmp")
     try:
-        with open(aside, "wb") as file:
-            write_npz(file, dic, compress=True)
+        if path.endswith(SUFFIX):
+            write_safetensors(dic, aside)
+        else:
+            write_npz(aside, dic, compress=True)
         os.replace(aside, path)
     finally:
         if os.path.exists(aside):
             os.remove(aside)
+
+
+def read_parameter_file(path: str) -> dict[str, np.ndarray]:
+    """Read a file with one of PARAMETER_SUFFIXES; see `load_parameter_file`."""
+    if path.endswith(SUFFIX):
+        return read_safetensors(path)
+    return load_npy_dict(path) if path.endswith(".npy") else read_npz(path)
 
 
 def load_npy_dict(path: str) -> dict[str, np.ndarray]:
@@ -136,6 +146,7 @@ def refuse_other_format(path: str) -> None:
                 f"tensorpack-lite ls-checkpoint {variables}"
             )
         return
+    refuse_index(path)
     suffix = os.path.splitext(path)[1].lower()
     kind, advice = _FORMATS.get(suffix, ("", ""))
     if not kind and _starts_with_zip(path):

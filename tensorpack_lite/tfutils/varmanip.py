@@ -13,13 +13,18 @@ from ..compat import tfv1 as tf
 from ..compat.private import make_callable
 from ..utils import logger
 from ..utils.missing_names import explain_missing_names
-from ..utils.npz import read_npz
 from .checkpoint_reader import CheckpointReader, read_checkpoint_state
 from .common import get_op_tensor_name, require_default_session
 from .fitting import fit_to_variable
 from .partitions import join_parts
 from .tower.copies import update_copies
-from .variable_files import load_npy_dict, refuse_other_format, write_checkpoint, write_npz_file
+from .variable_files import (
+    PARAMETER_SUFFIXES,
+    read_parameter_file,
+    refuse_other_format,
+    write_checkpoint,
+    write_parameter_file,
+)
 
 __all__ = [
     "SessionUpdate", "dump_session_params", "get_all_checkpoints", "get_checkpoint_path",
@@ -145,19 +150,18 @@ def kept_variables(sess: tf.Session) -> Iterator[None]:
 
 def load_checkpoint_vars(path: str) -> dict[str, np.ndarray]:
     """
-    Read all variables of a checkpoint or an npz file.
+    Read all variables of a checkpoint, or of a file with arrays.
 
     Args:
-        path: a checkpoint, as in `get_checkpoint_path`, or an `.npz` file.
+        path: a checkpoint, as in `get_checkpoint_path`, or an `.npz`, `.npy` or `.safetensors` file.
 
     Returns:
-        `{name: array}`, with the names as in the checkpoint, or without `:0` for an npz file.
+        `{name: array}`, with the names as in the checkpoint, or without `:0` for a file with arrays.
 
     Raises:
-        FileNotFoundError: the file does not exist.
-        DamagedFileError: the file is damaged, or too large when decompressed.
+        FileNotFoundError, DamagedFileError, ValueError, ImportError: as in `load_parameter_file`.
     """
-    if path.endswith(".npz"):
+    if path.endswith(PARAMETER_SUFFIXES):
         return {get_op_tensor_name(name)[0]: value for name, value in load_parameter_file(path).items()}
     checkpoint = CheckpointReader(get_checkpoint_path(path))
     return {name: checkpoint.read(name) for name in checkpoint.shapes}
@@ -168,15 +172,16 @@ load_chkpt_vars = load_checkpoint_vars
 
 def save_checkpoint_vars(dic: dict[str, np.ndarray], path: str) -> None:
     """
-    Write variables as an npz file or a checkpoint.
+    Write variables as an npz file, a safetensors file or a checkpoint.
 
     Args:
         dic: `{name: array}`, with or without `:0`.
-        path: `x.npz` for a compressed npz file with the names as given. Any other path is that of a
-            checkpoint, whose names are without `:0`. Its directory is created if needed.
+        path: `x.npz` for a compressed npz file with the names as given; `x.safetensors` for a safetensors file. Any other
+            path is that of a checkpoint. Its directory is created if needed. Names in both are without `:0`.
 
     Raises:
-        ValueError: the path ends in `.npy`, `dic` is empty, or two names mean the same variable.
+        ValueError: the path ends in `.npy`, `dic` is empty, two names mean the same variable, or safetensors does not have a dtype.
+        ImportError: the package safetensors is not installed.
         OSError: the file cannot be written. An earlier file is not changed, because new files are renamed
             when complete.
 
@@ -186,8 +191,8 @@ def save_checkpoint_vars(dic: dict[str, np.ndarray], path: str) -> None:
     logger.info("Variables to save to %s:\n%s", path, ", ".join(sorted(dic)))
     if path.endswith(".npy"):
         raise ValueError(f"save_checkpoint_vars: cannot write {path}. Use the suffix .npz, or none for a checkpoint.")
-    if path.endswith(".npz"):
-        write_npz_file(dic, path)
+    if path.endswith(PARAMETER_SUFFIXES):
+        write_parameter_file(dic, path)
     else:
         write_checkpoint(dic, path)
 
@@ -227,7 +232,7 @@ def dump_session_params(path: str) -> None:
 
 def load_parameter_file(path: str) -> dict[str, np.ndarray]:
     """
-    Read an `.npz` file, or an `.npy` file with a dictionary of arrays.
+    Read an `.npz` or `.safetensors` file, or an `.npy` file with a dictionary of arrays.
 
     Returns:
         `{name: array}`, with the names as in the file.
@@ -235,12 +240,14 @@ def load_parameter_file(path: str) -> dict[str, np.ndarray]:
     Raises:
         FileNotFoundError: the file does not exist.
         DamagedFileError: the file is damaged, has other content, or is too large when decompressed.
+        ValueError: an array has a dtype that NumPy does not have.
+        ImportError: the package safetensors, which a `.safetensors` file needs, is not installed.
     """
     if not os.path.isfile(path):
         raise FileNotFoundError(
             f"There is no parameter file {path}. Check the path; the current directory is {os.getcwd()}."
         )
-    return load_npy_dict(path) if path.endswith(".npy") else read_npz(path)
+    return read_parameter_file(path)
 
 
 def get_checkpoint_path(path: str) -> str:

@@ -193,6 +193,22 @@ def _both_directions(step, x, v, units, prefix="", lengths=None):
     return np.concatenate([_recurrent(step, x, v, units, prefix + d, lengths, d == "bw/") for d in ("fw/", "bw/")], 2)
 
 
+def _attend(x, v, num_heads, allowed=True, bias=0):
+    """Run attention over [N, T, D]; `allowed` and `bias` broadcast with [N, H, T, T]."""
+
+    def linear(name, x):
+        return x @ v[name + "/W"] + v.get(name + "/b", 0)
+
+    heads = [np.stack(np.split(linear(name, x), num_heads, 2), 1) for name in ("query", "key", "value")]
+    query, key, value = heads
+    scores = np.einsum("nhtk,nhsk->nhts", query, key) / np.sqrt(query.shape[3]) + bias
+    allowed = np.broadcast_to(allowed, scores.shape)
+    weights = np.exp(scores - scores.max(3, keepdims=True)) * allowed
+    weights /= np.maximum(weights.sum(3, keepdims=True), 1e-300)
+    attended = np.concatenate(list(np.moveaxis(weights @ value, 1, 0)), 2)
+    return linear("out", attended) * allowed.any((1, 3))[:, :, None]
+
+
 # Rows ---------------------------------------------------------------------------------------------------------------------
 
 NORM = {"gamma": (4,), "beta": (4,)}
@@ -203,6 +219,9 @@ LSTM = {"lstm_cell/kernel": (7, 12), "lstm_cell/bias": (12,)}
 GRU = {"gru_cell/gates/kernel": (7, 6), "gru_cell/gates/bias": (6,), "gru_cell/candidate/kernel": (7, 3),
        "gru_cell/candidate/bias": (3,)}  # fmt: skip
 LENGTHS = (5, 0, 3)
+VALID = np.arange(5) < np.array(LENGTHS)[:, None]
+ATTENTION = ("query", "key", "value", "out")
+SOME = np.random.RandomState(0).uniform(size=[1, 2, 5, 5]) < 0.6  # without any key for some queries
 MATRIX = np.array([[1.0, 2.0, 0.5], [0.0, -1.0, 3.0]])
 
 ROWS = [
@@ -279,7 +298,7 @@ ROWS = [
         {"bidirectional": True, "sequence_length": LENGTHS},
         {f"{d}/{name}": shape for d in ("fw", "bw") for name, shape in LSTM.items()}),
     Row("GRU", "padded", SEQUENCES, lambda x, v, _: _recurrent(_gru_step, x, v, 3, lengths=LENGTHS), (3,),
-        {"mask": np.arange(5) < np.array(LENGTHS)[:, None]}, GRU),
+        {"mask": VALID}, GRU),
     Row("GRU", "stacked-both-directions", SEQUENCES,
         lambda x, v, _: _both_directions(
             _gru_step, _both_directions(_gru_step, x, v, 2, "cell_0/bidirectional_rnn/"), v, 2,
@@ -288,5 +307,12 @@ ROWS = [
         {f"cell_{i}/bidirectional_rnn/{d}/gru_cell/{name}": shape for i in (0, 1) for d in ("fw", "bw")
          for name, shape in (("gates/kernel", (6, 4)), ("gates/bias", (4,)), ("candidate/kernel", (6, 2)),
                              ("candidate/bias", (2,)))}),
+    Row("MultiHeadAttention", "self", SEQUENCES, lambda x, v, _: _attend(x, v, 2), (2,),
+        variables={f"{name}/{kind}": (4, 4)[: 1 + (kind == "W")] for name in ATTENTION for kind in "Wb"}),
+    Row("MultiHeadAttention", "masked", SEQUENCES,
+        lambda x, v, _: _attend(x * VALID[:, :, None], v, 2, VALID[:, None, None] & np.tri(5, dtype=bool) & SOME, 0.5 * SOME),
+        (2, 3), {"value_dim": 1, "units": 5, "use_bias": False, "key_mask": VALID, "causal": True,
+                 "attention_mask": SOME.astype("int32"), "score_bias": 0.5 * SOME},
+        {f"{name}/W": shape for name, shape in zip(ATTENTION, ((4, 6), (4, 6), (4, 2), (2, 5)))}),
     Row("Dropout", "off", IMAGES, lambda x, v, _: x, (), {"rate": 0.3, "training": False}, output="x"),
 ]  # fmt: skip

@@ -40,13 +40,13 @@ def predict(example):
         )
         predictor = OfflinePredictor(config)
         for variable in tf.trainable_variables():  # 0.02 would make attention nearly uniform
-            if variable.op.name.endswith("qkv/W"):
+            if variable.op.name.endswith(("query/W", "key/W", "value/W")):
                 variable.load(5 * predictor.sess.run(variable), predictor.sess)
     return predictor
 
 
 def no_past(example, batch=2):
-    return np.zeros([batch, example.LAYERS, 2, example.HEADS, 0, example.SIZE], "float32")
+    return np.zeros([batch, example.LAYERS, 0, example.UNITS], "float32")
 
 
 class TestAttention:

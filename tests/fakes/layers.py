@@ -28,6 +28,7 @@ LAYERS = {
     "LayerNorm": ([2, 3, 3, 2], (), {}),
     "MaxPooling": ([2, 4, 4, 2], (2,), {}),
     "Maxout": ([2, 4], (2,), {}),
+    "MultiHeadAttention": ([2, 3, 4], (2,), {"causal": True}),
     "PReLU": ([2, 3], (), {}),
 }
 

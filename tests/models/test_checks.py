@@ -39,6 +39,7 @@ def sequences():
         ("Maxout", images, {"num_unit": 2}),
         pytest.param("LSTM", sequences, {"units": 2, "num_layers": 2}, marks=pytest.mark.slow),
         ("GRU", sequences, {"units": 2}),
+        ("MultiHeadAttention", sequences, {"num_heads": 2, "key_dim": 2, "units": 2, "value_dim": 2}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -22,6 +22,7 @@ from tensorpack_lite.models import (
     LayerNorm,
     Maxout,
     MaxPooling,
+    MultiHeadAttention,
     l2_regularizer,
     regularize_cost,
     regularize_cost_from_collection,
@@ -54,6 +55,10 @@ def norm(x=None, **kwargs):
 
 def rnn(x=None, **kwargs):
     return LSTM("rnn", tf.placeholder(tf.float32, [4, 7, 3]) if x is None else x, 2, **kwargs)
+
+
+def attend(x=None, heads=3, **kwargs):
+    return MultiHeadAttention("a", tf.zeros([4, 7, 6]) if x is None else x, heads, **kwargs)
 
 
 def drop(*args, **kwargs):
@@ -124,6 +129,24 @@ MISTAKES = [
     (lambda: rnn(initial_state=[tf.zeros([4, 2])] * 2, num_layers=2), ValueError, STATE),
     (lambda: rnn(initial_state=[tf.zeros([4, 3])] * 2), ValueError, "a part of initial_state has the wrong shape"),
     (lambda: rnn(initial_state=[tf.zeros([5, 2])] * 2), ValueError, "a part of initial_state has the wrong shape"),
+    # arguments of attention
+    (lambda: attend(vectors()), ValueError, r"MultiHeadAttention 'a': the input has the wrong shape \(expected 3 axes"),
+    (lambda: attend(images(None, 7, None)), ValueError, "expected 3 axes"),
+    (lambda: attend(tf.zeros([4, 7, 6], tf.int32)), ValueError, "wrong dtype .*got int32.*embedding_lookup"),
+    (lambda: attend(heads=4), ValueError, r"'a': the input has 6 features \(expected a multiple of the 4 heads\). Pass key_dim"),
+    (lambda: attend(heads=0), ValueError, "num_heads is invalid .expected a positive integer, got 0"),
+    (lambda: attend(key_dim=0), ValueError, "key_dim is invalid"),
+    (lambda: attend(key=tf.zeros([4, 7, 6])), ValueError, "key is given without value"),
+    (lambda: attend(value=tf.zeros([3, 5, 6])), ValueError, "value has the wrong shape .expected .4,"),
+    (lambda: attend(value=tf.zeros([4, 5, 6], tf.float64)), ValueError, "value .* .expected float32, got float64"),
+    (lambda: attend(value=tf.zeros([4, 5, 6]), key=tf.zeros([4, 6, 6])), ValueError, "key has the wrong shape"),
+    (lambda: attend(value=tf.zeros([4, 5, 6]), causal=True), ValueError, "got 5 keys and 7 queries"),
+    (lambda: attend(key_mask=np.ones([4, 6], bool)), ValueError, r"key_mask .*\(expected \[N, S\], here \[4, 7\], got \(4, 6\)"),
+    (lambda: attend(key_mask=np.ones([4, 7])), ValueError, "key_mask has the wrong dtype .*got float64.* score_bias"),
+    (lambda: attend(attention_mask=np.ones([7, 7], bool)), ValueError, r"attention_mask has the wrong .*mask\[None\]"),
+    (lambda: attend(attention_mask=np.ones([4, 2, 7, 7], bool)), ValueError, "attention_mask has the wrong shape"),
+    (lambda: attend(dropout=1.0), ValueError, "'a': dropout is out of range"),
+    (lambda: attend(dropout=0.5, training=tf.constant(True)), TypeError, "training has the wrong type"),
     # Dropout
     (lambda: drop(keep_prob=0.5, rate=0.5), ValueError, "keep_prob and rate cannot be combined"),
     (lambda: drop(0.5, rate=0.5), ValueError, "keep_prob and rate cannot be combined"),

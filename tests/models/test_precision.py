@@ -26,6 +26,7 @@ WIDE = {
     "GlobalAvgPooling",
     "GRU",
     "LSTM",
+    "MultiHeadAttention",
 }  # return float32; all others return the dtype of their inputs
 
 every_layer = pytest.mark.parametrize("layer", sorted(LAYERS))

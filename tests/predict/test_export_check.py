@@ -168,7 +168,7 @@ class TestRandomOperations:
     def test_a_difference_by_chance(self, tmp_path, monkeypatch, log_lines, function):
         """If the outputs need random operations, a difference is not an error. The log mentions it."""
         results = iter([None, "different"])
-        monkeypatch.setattr(export_check, "_find_different", lambda *args: next(results))
+        monkeypatch.setattr(export_check, "find_different", lambda *args: next(results))
         changed(function).export_compact(str(tmp_path / "m.pb"))
         assert "random" in not_compared(log_lines)
 
@@ -180,7 +180,7 @@ class TestRandomOperations:
             return x
 
         results = iter([None, "differs in this test"])
-        monkeypatch.setattr(export_check, "_find_different", lambda *args: next(results))
+        monkeypatch.setattr(export_check, "find_different", lambda *args: next(results))
         with pytest.raises(RuntimeError, match="differs in this test"):
             changed(function).export_serving(str(tmp_path / "m"))
 

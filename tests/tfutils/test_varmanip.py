@@ -213,7 +213,6 @@ class TestOtherFormats:
             ("model.keras", b"x", "a file of Keras"),
             ("resnet50.pth", b"x", r"a file of PyTorch.*torch.load.*SmartInit\(\{"),
             ("epoch=3.ckpt", b"PK\x03\x04", "a file of PyTorch"),
-            ("model.safetensors", b"x", "safetensors.numpy.load_file"),
             ("served/saved_model.pb", b"x", "a graph of TensorFlow"),
         ],
     )
