@@ -7,6 +7,7 @@ import random
 
 import numpy as np
 import pytest
+from conformance.dataflow_rows import ROWS, SIZE, Source
 from fakes.datasets import write_mnist
 from fakes.positions import as_text, check_chain, check_cuts, passes, restored, run, text, through_json
 
@@ -277,6 +278,17 @@ class Alternating(RNGDataFlow):
             yield pair[self.rng.randint(2)]
 
 
+class Shuffled(Source, RNGDataFlow):
+    """The source of the rows of the laws, in a new random order in each pass."""
+
+    def reset_state(self):
+        super().reset_state()
+        RNGDataFlow.reset_state(self)
+
+    def __iter__(self):
+        yield from (self.datapoints[k] for k in self.rng.permutation(SIZE))
+
+
 def shuffled(num=8):
     """Numbers in a new random order in each pass."""
     return DataFromList([[k] for k in range(num)], shuffle=True)
@@ -293,11 +305,18 @@ def images():
     return AugmentImageComponent(small, [imgaug.Flip(horiz=True), imgaug.Brightness(30), imgaug.RandomCrop((2, 2))])
 
 
+NOT_HERE = (
+    "DataFromQueue",
+    "TestDataSpeed",
+)  # no position; reads a whole pass at once. Rows that need a reset have workers.
 STAGES = {
-    "list": shuffled,
-    "list in order": lambda: DataFromList([[k] for k in range(8)], shuffle=False),
-    "fake": lambda: FakeData([[2]], 5, random=True),
-    "generator": lambda: DataFromGenerator(lambda: ([k] for k in range(5))),
+    **{
+        row.name: lambda build=row.build: build(Shuffled())
+        for row in ROWS
+        if not row.needs_reset and row.name not in NOT_HERE
+    },
+    "DataFromList in order": lambda: DataFromList([[k] for k in range(8)], shuffle=False),
+    "DataFromGenerator of numbers": lambda: DataFromGenerator(lambda: ([k] for k in range(5))),
     "plain": Plain,
     "drawing": Drawing,
     "counting": Counting,
@@ -309,21 +328,14 @@ STAGES = {
     "subclass of a mixed one": lambda: MixedAgain(shuffled()),
     "mixed reset": lambda: Mixed(MixedReset(Mixed(shuffled()))),
     "two flows": lambda: Alternating(shuffled(), Drawing()),
-    "map": lambda: MapData(shuffled(), lambda dp: dp if dp[0] % 3 else None),
-    "batch": lambda: BatchData(shuffled(), 3, remainder=True),
-    "batch without remainder": lambda: BatchData(shuffled(), 3),
-    "by shape": lambda: BatchDataByShape(shaped(), 2, 0),
-    "repeated": lambda: RepeatedData(shuffled(5), 2),
-    "without end": lambda: RepeatedData(Drawing(), -1),
-    "each twice": lambda: RepeatedDataPoint(shuffled(), 2),
-    "fixed size": lambda: FixedSizeData(shuffled(), 5),
-    "fixed size anew": lambda: FixedSizeData(shuffled(), 5, keep_state=False),
-    "concat": lambda: ConcatData([shuffled(3), Drawing()]),
-    "choose": lambda: RandomChooseData([RepeatedData(shuffled(), -1), RepeatedData(Drawing(), -1)]),
-    "join": lambda: JoinData([shuffled(4), Drawing()]),
-    "shuffle": lambda: LocallyShuffleData(shuffled(), 5, num_reuse=2),
-    "shuffle, replayed": lambda: LocallyShuffleData(Counting(), 20),
-    "cache": lambda: CacheData(Drawing(), shuffle=True),
+    "MapData that drops": lambda: MapData(shuffled(), lambda dp: dp if dp[0] % 3 else None),
+    "BatchData with a remainder": lambda: BatchData(shuffled(), 3, remainder=True),
+    "BatchDataByShape of shapes": lambda: BatchDataByShape(shaped(), 2, 0),
+    "RepeatedData without end": lambda: RepeatedData(Drawing(), -1),
+    "FixedSizeData anew": lambda: FixedSizeData(shuffled(), 5, keep_state=False),
+    "RandomChooseData of two": lambda: RandomChooseData([RepeatedData(shuffled(), -1), RepeatedData(Drawing(), -1)]),
+    "LocallyShuffleData, reused": lambda: LocallyShuffleData(shuffled(), 5, num_reuse=2),
+    "LocallyShuffleData, replayed": lambda: LocallyShuffleData(Counting(), 20),
     "images": images,
     "a parameter called start": lambda: RepeatedData(Innocent(), 2),
     "iter_from": lambda: MapData(Squares(), lambda dp: [dp[0] + 1]),
@@ -331,8 +343,10 @@ STAGES = {
     "pairs": lambda: Pairs(shuffled()),
     "pairs, replayed": lambda: FixedSizeData(Pairs(Pairs(Drawing())), 5),
     "random delay": lambda: RandomDelay(Pairs(Drawing())),
-    "shuffle, left early": lambda: FixedSizeData(LocallyShuffleData(shuffled(), 4, num_reuse=2), 7, keep_state=False),
-    "by shape, left early": lambda: FixedSizeData(BatchDataByShape(shaped(), 2, 0), 3, keep_state=False),
+    "LocallyShuffleData, left early": lambda: FixedSizeData(
+        LocallyShuffleData(shuffled(), 4, num_reuse=2), 7, keep_state=False
+    ),
+    "BatchDataByShape, left early": lambda: FixedSizeData(BatchDataByShape(shaped(), 2, 0), 3, keep_state=False),
 }
 
 
@@ -342,14 +356,19 @@ def test_cut_after_every_event(name):
     check_cuts(STAGES[name], 26)
 
 
-@pytest.mark.parametrize("name", ["shuffle", "shuffle, left early", "by shape, left early", "pairs"])
+@pytest.mark.parametrize(
+    "name", ["LocallyShuffleData, reused", "LocallyShuffleData, left early", "BatchDataByShape, left early", "pairs"]
+)
 def test_cut_long_after_a_snapshot(name, monkeypatch):
     """A stage that holds datapoints back, and reads its source again from the first snapshot, continues with what followed."""
     monkeypatch.setattr(numbered_source, "_SNAPSHOT_SECONDS", 1e9)
     check_cuts(STAGES[name], 40)
 
 
-@pytest.mark.parametrize("name", ["counting", "custom below", "shuffle", "cache", "by shape", "join"])
+@pytest.mark.parametrize(
+    "name",
+    ["counting", "custom below", "LocallyShuffleData, reused", "CacheData", "BatchDataByShape of shapes", "JoinData"],
+)
 def test_again_and_again(name):
     """A pipeline may be cut and restored many times."""
     check_chain(STAGES[name], 26, [3, 1, 7, 2])
@@ -361,7 +380,9 @@ def random_source(r):
     kind, num = r.randint(0, 4), r.randint(3, 12)
     if kind == 0:
         return DataFromList([[k] for k in range(num)], shuffle=r.random() < 0.7)
-    return [lambda: FakeData([[2]], num, random=True), Drawing, Counting, STAGES["generator"]][kind - 1]()
+    return [lambda: FakeData([[2]], num, random=True), Drawing, Counting, STAGES["DataFromGenerator of numbers"]][
+        kind - 1
+    ]()
 
 
 def random_stage(r, ds):
@@ -515,12 +536,23 @@ class TestRules:
 
     def test_data_that_became_shorter(self):
         """If less data is left than the state requires, an error is raised."""
-        _, states = run(restored(STAGES["generator"], None), 4)
+        _, states = run(restored(STAGES["DataFromGenerator of numbers"], None), 4)
         shorter = restored(lambda: DataFromGenerator(lambda: iter([[1]])), states[4])
         with pytest.raises(RuntimeError, match="after 4 datapoints of a pass, but this pass has only 1"):
             next(iter(shorter))
 
-    @pytest.mark.parametrize("name", ["list", "drawing", "counting", "shuffle", "by shape", "cache", "fixed size"])
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "DataFromList",
+            "drawing",
+            "counting",
+            "LocallyShuffleData",
+            "BatchDataByShape of shapes",
+            "CacheData",
+            "FixedSizeData",
+        ],
+    )
     @pytest.mark.parametrize("num", [0, 1, 3])
     def test_a_pass_that_was_left(self, name, num):
         """A pass that is left after some datapoints has the same effect, also if the left pass was a restored one."""
