@@ -96,8 +96,8 @@ class EnableCallbackIf(ProxyCallback):
     """
     Wrapper that calls a callback only while a condition holds.
 
-    The condition is evaluated at each moment of an epoch: before_epoch, before_run (also for this run's after_run), trigger_step,
-    after_epoch and trigger_epoch. All other methods, including `trigger()`, are always called.
+    The condition is evaluated at each moment of an epoch, step or run (`Moment.period`), but only once for a run's before_run and
+    after_run. All other methods, including `trigger()`, are always called.
 
     Args:
         callback: the callback.

@@ -8,7 +8,7 @@ Out: batches, which are datapoints of the same kind.
 from __future__ import annotations
 
 import itertools
-from typing import Any, Dict, Hashable, Iterator, List, Sequence, Tuple
+from typing import Any, Dict, Hashable, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -103,20 +103,7 @@ class BatchData(ProxyDataFlow):
             ValueError: the datapoints cannot be stacked.
             TypeError: a component is not an array, a number, str or bytes.
         """
-        if not data_holder:
-            raise ValueError("BatchData: data_holder is empty; expected at least one datapoint.")
-        first = data_holder[0]
-        stack = _listed if use_list else stack_component
-        if isinstance(first, dict):
-            _require_one_form(data_holder, dict, set(first))
-            return {key: stack(key, [datapoint[key] for datapoint in data_holder]) for key in first}
-        if isinstance(first, (list, tuple)):
-            _require_one_form(data_holder, (list, tuple), len(first))
-            return [stack(index, column) for index, column in enumerate(zip(*data_holder))]
-        raise ValueError(
-            f"BatchData: the datapoint is not a list, a tuple or a dict, got {type(first).__name__}. "
-            f"Yield [x] instead of x."
-        )
+        return stack_datapoints("BatchData", data_holder, use_list)
 
 
 class BatchDataByShape(HoldsBack, BatchData):
@@ -158,7 +145,7 @@ class BatchDataByShape(HoldsBack, BatchData):
             group.append(numbered)
             if len(group) == self.batch_size:
                 del held[shape]
-                yield self.aggregate_batch([datapoint for _, datapoint in group])
+                yield stack_datapoints("BatchDataByShape", [datapoint for _, datapoint in group])
 
     def arrange(self, held: list[Numbered]) -> Groups:
         """Group the datapoints by shape."""
@@ -168,78 +155,116 @@ class BatchDataByShape(HoldsBack, BatchData):
         return groups
 
 
-def _listed(name: object, column: Sequence[Any]) -> list[Any]:
-    return list(column)
-
-
-def stack_component(name: object, column: Sequence[Any]) -> np.ndarray:
+class Column(NamedTuple):
     """
-    Stack the values of one component. `np.array` on a list is the fastest way to do it in NumPy.
+    The values of one component, which are to be stacked.
+
+    Attributes:
+        who: the stage that stacks them, for error messages.
+        name: position or key of the component.
+        values: one of each datapoint.
+    """
+
+    who: str
+    name: object
+    values: Sequence[Any]
+
+
+def stack_datapoints(who: str, datapoints: Sequence[Datapoint], use_list: bool = False) -> Datapoint:
+    """
+    Stack datapoints into a batch, as `BatchData.aggregate_batch`.
 
     Args:
-        name: position or key of the component, for error messages.
-        column: its values.
+        who: the name of the stage, for error messages.
+        datapoints: at least one.
+        use_list: whether each component becomes a list of its values instead of an array.
+    """
+    if not datapoints:
+        raise ValueError(f"{who}: data_holder is empty; expected at least one datapoint.")
+    first = datapoints[0]
+    stack = _listed if use_list else stack_component
+    if isinstance(first, dict):
+        _require_one_form(who, datapoints, dict, set(first))
+        return {key: stack(Column(who, key, [datapoint[key] for datapoint in datapoints])) for key in first}
+    if isinstance(first, (list, tuple)):
+        _require_one_form(who, datapoints, (list, tuple), len(first))
+        return [stack(Column(who, index, values)) for index, values in enumerate(zip(*datapoints))]
+    raise ValueError(
+        f"{who}: the datapoint is not a list, a tuple or a dict, got {type(first).__name__}. Yield [x] instead of x."
+    )
+
+
+def _listed(column: Column) -> list[Any]:
+    return list(column.values)
+
+
+def stack_component(column: Column) -> np.ndarray:
+    """
+    Stack the values of one component. `np.array` on a list is the fastest way to do it in NumPy.
 
     Raises:
         ValueError, TypeError: as `BatchData.aggregate_batch`.
     """
-    first = column[0]
+    values = column.values
+    first = values[0]
     if isinstance(first, (str, bytes)):
-        return _stacked_text(name, column)
-    dtype = _dtype_of(name, first)
+        return _stacked_text(column)
+    dtype = _dtype_of(column)
     if not isinstance(dtype, np.dtype):  # tensors of another library
-        return stack_component(name, [np.asarray(value) for value in column])
+        return stack_component(column._replace(values=[np.asarray(value) for value in values]))
     try:
-        stacked = np.array(column)
+        stacked = np.array(values)
     except (ValueError, TypeError, Warning) as error:  # the type depends on the version of NumPy
-        raise _cannot_stack(name, column) from error
-    if stacked.shape != (len(column), *np.shape(first)):  # NumPy < 1.24 makes an array of objects
-        raise _cannot_stack(name, column)  # pragma: no cover
-    if dtype.kind in "SU" and any(np.asarray(value).dtype.kind != dtype.kind for value in column):
-        raise _cannot_stack(name, column)  # NumPy would convert numbers to text
-    return stacked if stacked.dtype == dtype else _cast(name, column, stacked, dtype)
+        raise _cannot_stack(column) from error
+    if stacked.shape != (len(values), *np.shape(first)):  # NumPy < 1.24 makes an array of objects
+        raise _cannot_stack(column)  # pragma: no cover
+    if dtype.kind in "SU" and any(np.asarray(value).dtype.kind != dtype.kind for value in values):
+        raise _cannot_stack(column)  # NumPy would convert numbers to text
+    return stacked if stacked.dtype == dtype else _cast(column, stacked, dtype)
 
 
-def _stacked_text(name: object, column: Sequence[Any]) -> np.ndarray:
-    kind = str if isinstance(column[0], str) else bytes
-    if not all(isinstance(value, kind) for value in column):
-        raise _cannot_stack(name, column)
-    return np.array(column) if kind is str else np.array(column, dtype=object)
+def _stacked_text(column: Column) -> np.ndarray:
+    kind = str if isinstance(column.values[0], str) else bytes
+    if not all(isinstance(value, kind) for value in column.values):
+        raise _cannot_stack(column)
+    return np.array(column.values) if kind is str else np.array(column.values, dtype=object)
 
 
-def _dtype_of(name: object, first: object) -> object:
+def _dtype_of(column: Column) -> object:
+    first = column.values[0]
     dtype = getattr(first, "dtype", _PYTHON_TYPES.get(type(first)))
     if dtype is None:
+        or_use = ", or use BatchData(..., use_list=True)" if column.who == "BatchData" else ""
         raise TypeError(
-            f"BatchData: component {name!r} is a {type(first).__name__}, which cannot be stacked. Convert it to an array with "
-            f"MapData before BatchData, or use BatchData(..., use_list=True)."
+            f"{column.who}: component {column.name!r} is a {type(first).__name__}, which cannot be stacked. Convert it to an array "
+            f"with MapData before {column.who}{or_use}."
         )
     return dtype
 
 
-def _cast(name: object, column: Sequence[Any], stacked: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def _cast(column: Column, stacked: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Convert a batch to the dtype of its first datapoint, if all values fit."""
     if stacked.dtype.kind == dtype.kind and dtype.kind not in _NUMBERS:
         return stacked  # NumPy has chosen the longest text or the finest unit of time
     if stacked.dtype.kind not in _NUMBERS or dtype.kind not in _NUMBERS:
-        raise _cannot_stack(name, column)
+        raise _cannot_stack(column)
     if stacked.dtype.kind == "c" and dtype.kind != "c":
-        raise _cannot_stack(name, column)
+        raise _cannot_stack(column)
     with np.errstate(invalid="ignore"):  # NaN to int; the comparison below finds it
         cast = stacked.astype(dtype)
     if dtype.kind in "biu" and not np.array_equal(cast, stacked):
-        raise _cannot_stack(name, column, f"values do not fit {dtype}, the type of the first one: ")
+        raise _cannot_stack(column, f"values do not fit {dtype}, the type of the first one: ")
     return cast
 
 
-def _require_one_form(data_holder: Sequence[Datapoint], kinds: Any, expected: object) -> None:
-    for datapoint in data_holder:
+def _require_one_form(who: str, datapoints: Sequence[Datapoint], kinds: Any, expected: object) -> None:
+    for datapoint in datapoints:
         if not isinstance(datapoint, kinds):
-            forms = sorted({type(dp).__name__ for dp in data_holder})
-            raise ValueError(f"BatchData: datapoints of one batch have different types: {', '.join(forms)}.")
+            forms = sorted({type(dp).__name__ for dp in datapoints})
+            raise ValueError(f"{who}: datapoints of one batch have different types: {', '.join(forms)}.")
         if (datapoint.keys() if kinds is dict else len(datapoint)) != expected:
             raise ValueError(
-                f"BatchData: datapoints of one batch have different components: the first has {_components(data_holder[0])}, "
+                f"{who}: datapoints of one batch have different components: the first has {_components(datapoints[0])}, "
                 f"another has {_components(datapoint)}. All datapoints must have the same components."
             )
 
@@ -272,11 +297,12 @@ def _components(datapoint: Datapoint) -> str:
     return f"the keys {list(datapoint)}" if isinstance(datapoint, dict) else str(len(datapoint))
 
 
-def _cannot_stack(name: object, column: Sequence[Any], why: str = "") -> ValueError:
-    shapes = sorted({str(np.shape(value)) for value in column})
-    types = sorted({str(getattr(value, "dtype", type(value).__name__)) for value in column})
+def _cannot_stack(column: Column, why: str = "") -> ValueError:
+    who, name, values = column
+    shapes = sorted({str(np.shape(value)) for value in values})
+    types = sorted({str(getattr(value, "dtype", type(value).__name__)) for value in values})
+    groups = f", group them with BatchDataByShape(ds, batch_size, {name!r}), or use BatchData(..., use_list=True)"
     return ValueError(
-        f"BatchData: component {name!r} cannot be stacked: {why}shapes {', '.join(shapes)}; types {', '.join(types)}. "
-        f"Make them equal with MapData before BatchData, group them with BatchDataByShape(ds, batch_size, {name!r}), or "
-        f"use BatchData(..., use_list=True)."
+        f"{who}: component {name!r} cannot be stacked: {why}shapes {', '.join(shapes)}; types {', '.join(types)}. "
+        f"Make them equal with MapData before {who}{groups if who == 'BatchData' else ''}."
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator
 
 from ..utils.checks import check_at_least, check_callable
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, InfiniteLengthError, require_workers
-from .batch import BatchData, stack_component
+from .batch import Column, stack_component, stack_datapoints
 from .dropping import SharedDropCounter
 from .failure import function_name
 from .map_process import map_arriving
@@ -149,8 +149,9 @@ def _map_and_batch(
 
 def _batch_to_send(holder: list[Datapoint]) -> Datapoint:
     """Return a batch in which large arrays are not stacked yet: the channel stacks them in shared memory."""
-    batch = BatchData.aggregate_batch(holder, use_list=True)
+    who = "MultiProcessMapAndBatchDataZMQ"
+    batch = stack_datapoints(who, holder, use_list=True)
     for key, column in batch.items() if isinstance(batch, dict) else enumerate(batch):
         is_large = are_alike(column) and column[0].nbytes >= _LARGE_BYTES
-        batch[key] = Stacked(column) if is_large else stack_component(key, column)
+        batch[key] = Stacked(column) if is_large else stack_component(Column(who, key, column))
     return batch

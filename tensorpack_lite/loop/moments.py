@@ -2,7 +2,8 @@
 The moments of a training at which callbacks are called, in order.
 
 A new moment is a row of `MOMENTS`, two methods of `Callback`, and its call in `Trainer.main_loop`. What groups, proxies and conditions
-forward, where a training can resume, which calls it then owes, and where a signal may end it follow from the row.
+forward, where a training can resume, which calls it then owes, and where a signal may end it follow from the row. A moment of a step
+costs one call in each step for each proxy, because a proxy forwards all of them.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from ..compat import tensorflow
@@ -11,7 +12,7 @@ from ..utils.checks import check_at_least
 from ..utils.errors import type_error
 from ..utils.naming import TOWER_PREFIX
 from .gradproc import GradVars
-from .proxy_optimizer import ProxyOptimizer, apply_if
+from .proxy_optimizer import ProxyOptimizer, apply_if, is_resource
 
 
 class AccumGradOptimizer(ProxyOptimizer):
@@ -74,7 +75,8 @@ class AccumGradOptimizer(ProxyOptimizer):
             counted = counter.assign_add(1, read_value=False)
             with tf.control_dependencies([counted, *added]):
                 is_due = tf.equal(tf.mod(counter.read_value(), self._niter), 0)
-            done = apply_if(is_due, lambda: self._apply_sums(sums, variables, outer_scope))
+            apply = functools.partial(self._apply_sums, sums, variables, outer_scope)
+            done = apply_if("AccumGradOptimizer", is_due, variables, apply)
             with tf.control_dependencies([done]):
                 stepped = [] if global_step is None else [global_step.assign_add(1, read_value=False)]
             if name is None:
@@ -108,15 +110,6 @@ def _check(grads_and_vars: GradVars) -> None:
             raise type_error("AccumGradOptimizer: a gradient", "a tensor or IndexedSlices", grad)
         if not isinstance(var, tensorflow.Variable):
             raise type_error("AccumGradOptimizer", "a variable for each gradient", var)
-        if tf.control_flow_v2_enabled() and not _is_resource(var):
-            raise ValueError(
-                f"AccumGradOptimizer: '{var.op.name}' is a ref variable, which TF 2's control flow cannot assign. Create it with "
-                "use_resource=True, or call tf.compat.v1.disable_control_flow_v2() first."
-            )
-
-
-def _is_resource(var: tf.Variable) -> bool:
-    return var.op.type == "VarHandleOp"
 
 
 def _make_sum(var: tf.Variable) -> tf.Variable:
@@ -144,7 +137,7 @@ def _make_zeros(name: str, shape: tf.TensorShape | list[int], dtype: tf.DType, l
         dtype=dtype,
         initializer=tf.zeros_initializer(),
         trainable=False,
-        use_resource=_is_resource(like),
+        use_resource=is_resource(like),
     )
 
 

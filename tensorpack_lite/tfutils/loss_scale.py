@@ -39,7 +39,8 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
     Raises:
         TypeError: `opt` is not a `tf.train.Optimizer`.
         ValueError: a number is out of its range. Raised by `apply_gradients`: no variable has a gradient, or
-            `compute_gradients` of this optimizer was not called before.
+            `compute_gradients` of this optimizer was not called before, or a variable is a ref variable while TF 2's control
+            flow is enabled.
 
     Variables:
         `loss_scale/scale` (float32) and `loss_scale/good_steps` (int32), scalars, not trained, saved with the model.
@@ -128,7 +129,7 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
             with tf.control_dependencies([update]):
                 return tf.constant(True)
 
-        done = apply_if(is_finite, apply)
+        done = apply_if("DynamicLossScaleOptimizer", is_finite, [var for _, var in pairs], apply)
         self._is_finite = is_finite
         with tf.control_dependencies([done]):
             return self._finish([done.op], name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Iterable
 
 from ..compat import tfv1 as tf
 from ..utils.errors import type_error
@@ -89,14 +89,34 @@ def set_gradient_factor(optimizer: tf.train.Optimizer, factor: float) -> None:
         optimizer.set_gradient_factor(factor)
 
 
-def apply_if(condition: tf.Tensor, apply: Callable[[], tf.Tensor]) -> tf.Tensor:
+def apply_if(
+    who: str, condition: tf.Tensor, variables: Iterable[tf.Variable], apply: Callable[[], tf.Tensor]
+) -> tf.Tensor:
     """
-    Return the result of a function that applies gradients with a wrapped optimizer if a condition is true; otherwise False.
+    Return a tensor that is the result of a function if a condition is true; otherwise False.
+
+    The function assigns variables in the steps that fulfill the condition. It may create variables, as optimizers create slots.
 
     Args:
+        who: the caller's class, for the error message.
         condition: a scalar bool tensor.
+        variables: the variables of the model that the function assigns.
         apply: the function, which returns a scalar bool tensor.
+
+    Raises:
+        ValueError: a variable is a ref variable while TF 2's control flow is enabled.
     """
+    refs = [var.op.name for var in variables if not is_resource(var)]
+    if refs and tf.control_flow_v2_enabled():
+        raise ValueError(
+            f"{who}: '{refs[0]}' is a ref variable, which TF 2's control flow cannot assign. Create it with "
+            "use_resource=True, or call tf.compat.v1.disable_control_flow_v2() first."
+        )
     # In a branch, TensorFlow 2 creates the slots of the optimizer in the graph that was entered last; without one, eagerly.
     with tf.get_default_graph().as_default():
         return tf.cond(condition, apply, lambda: tf.constant(False))
+
+
+def is_resource(var: tf.Variable) -> bool:
+    """Return whether a variable is a resource variable, not a ref variable."""
+    return var.op.type == "VarHandleOp"

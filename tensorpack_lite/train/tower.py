@@ -232,7 +232,13 @@ class SingleCostTrainer(TowerTrainer):
         self.register_callback([*input_callbacks, *(train_callbacks or [])])
 
     def _setup_graph(self, input: InputSource, get_cost_fn: CostFn, get_opt_fn: OptFn) -> list[Callback]:
-        """Build the towers and `train_op`, and return the callbacks that the trainer needs."""
+        """
+        Build the towers and `train_op`, and return the callbacks that the trainer needs.
+
+        `steps_per_update` is set once the function that `_make_get_grad_fn` returns has been called. What the trainer keeps
+        besides the model belongs into global variables, named `<var>/<Name>` for each variable, so that checkpoints contain it.
+        TerminateOnNaN holds back every assignment that `train_op` depends on, unless the cost waits for it.
+        """
         raise NotImplementedError(
             f"{type(self).__name__}: define _setup_graph(), which builds the towers and train_op."
         )

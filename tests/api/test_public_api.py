@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,15 @@ def test_public_surface_equals_the_golden_file(surface):
     golden = (HERE / "public_api.txt").read_text(encoding="utf-8").splitlines()
     gone, new = sorted(set(golden) - set(surface)), sorted(set(surface) - set(golden))
     assert ([], []) == (gone, new), "If meant: python tests/api/public_api.py > tests/api/public_api.txt"
+
+
+def test_star_names_are_in_the_golden_file():
+    """The golden file has each name of `from tensorpack_lite import *`."""
+    import tensorpack_lite
+
+    golden = (HERE / "public_api.txt").read_text(encoding="utf-8")
+    missing = set(tensorpack_lite.__all__) - set(re.findall(r"^\* \S+\.(\w+):", golden, re.MULTILINE))
+    assert not missing, f"{missing}: run python tests/api/public_api.py > tests/api/public_api.txt"
 
 
 def test_every_public_name_has_one_home(surface):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -78,6 +78,7 @@ class Row:
         needs_reset: whether it refuses to be iterated before `reset_state`, as random ones do.
         resets_once: whether a second `reset_state` is refused.
         alone: whether a second iterator is refused while there is one.
+        refused: wrong arguments: what the error says after the name of the class, and the arguments after the source.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Row:
     needs_reset: bool = False
     resets_once: bool = False
     alone: bool = False
+    refused: Sequence[Tuple[Any, ...]] = ()
 
     def __str__(self) -> str:
         return self.name
@@ -153,26 +155,58 @@ ROWS = [
         leaf=True,
     ),
     Row("DataFromIterable", lambda _: dataflow.DataFromIterable(six_lists()), IN_ORDER, leaf=True),
-    Row("BatchData", lambda ds: dataflow.BatchData(ds, 3), ([0, 1, 2], [3, 4, 5]) * 5, length=2),
+    Row(
+        "BatchData",
+        lambda ds: dataflow.BatchData(ds, 3),
+        ([0, 1, 2], [3, 4, 5]) * 5,
+        length=2,
+        refused=[("batch_size is too small", 0), ("batch_size 7 is larger than the 6 datapoints of Source", 7)],
+    ),
     Row(
         "BatchDataByShape",
         lambda ds: dataflow.BatchDataByShape(ds, 3, ds.keys[0]),
         ([0, 1, 2], [3, 4, 5]) * 5,
         length=2,
         alone=True,
+        refused=[("batch_size is too small", 0, 0), ("batch_size 7 is larger", 7, 0)],
     ),
-    Row("MapData", lambda ds: dataflow.MapData(ds, identity), IN_ORDER),
-    Row("MapDataComponent", lambda ds: dataflow.MapDataComponent(ds, identity, ds.keys[1]), IN_ORDER),
+    Row("MapData", lambda ds: dataflow.MapData(ds, identity), IN_ORDER, refused=[("func has the wrong type", 3)]),
+    Row(
+        "MapDataComponent",
+        lambda ds: dataflow.MapDataComponent(ds, identity, ds.keys[1]),
+        IN_ORDER,
+        refused=[("func has the wrong type", 3)],
+    ),
     Row("SelectComponent", lambda ds: dataflow.SelectComponent(ds, ds.keys), IN_ORDER, gives_lists=True),
-    Row("RepeatedData", lambda ds: dataflow.RepeatedData(ds, 2), IN_ORDER, length=12),
+    Row(
+        "RepeatedData",
+        lambda ds: dataflow.RepeatedData(ds, 2),
+        IN_ORDER,
+        length=12,
+        refused=[("num .-1 means without end. is too small .expected at least -1", -2)],
+    ),
     Row(
         "RepeatedDataPoint",
         lambda ds: dataflow.RepeatedDataPoint(ds, 2),
         (0, 0, 1, 1, 2, 2, 3, 3, 4, 4),
         length=12,
+        refused=[("num is too small", 0)],
     ),
-    Row("ShardData", lambda ds: dataflow.ShardData(ds, 1, 2), (1, 3, 5, 1, 3, 5, 1, 3, 5, 1), length=3),
-    Row("FixedSizeData", lambda ds: dataflow.FixedSizeData(ds, 4), IN_ORDER, length=4, alone=True),
+    Row(
+        "ShardData",
+        lambda ds: dataflow.ShardData(ds, 1, 2),
+        (1, 3, 5, 1, 3, 5, 1, 3, 5, 1),
+        length=3,
+        refused=[("", 2, 2), ("", -1, 2), ("", 0, 0)],
+    ),
+    Row(
+        "FixedSizeData",
+        lambda ds: dataflow.FixedSizeData(ds, 4),
+        IN_ORDER,
+        length=4,
+        alone=True,
+        refused=[("size is too small", 0)],
+    ),
     Row(
         "RandomChooseData",
         lambda ds: dataflow.RandomChooseData([(ds, 0.5), (ds, 0.5)]),
@@ -196,6 +230,11 @@ ROWS = [
         infinite=True,
         random=True,
         alone=True,
+        refused=[
+            ("buffer_size is too small", 0),
+            ("num_reuse is too small", 4, 0),
+            ("shuffle_interval is too small", 4, 1, 0),
+        ],
     ),
     Row(
         "CacheData",
@@ -217,6 +256,7 @@ ROWS = [
         IN_ORDER,
         needs_reset=True,
         alone=True,
+        refused=[("num_thread is too small", 0, identity), ("map_func has the wrong type", 2, 3)],
     ),
     Row(
         "MultiProcessRunner",
@@ -225,6 +265,7 @@ ROWS = [
         elsewhere=True,
         needs_reset=True,
         resets_once=True,
+        refused=[("num_prefetch is too small", 0, 1), ("num_proc is too small", 1, 0)],
     ),
     Row(
         "MultiProcessRunnerZMQ",
@@ -234,6 +275,7 @@ ROWS = [
         needs_reset=True,
         resets_once=True,
         alone=True,
+        refused=[("num_proc is too small", 0), ("hwm is too small", 1, 0)],
     ),
     Row(
         "MultiProcessMapDataZMQ",
@@ -242,6 +284,11 @@ ROWS = [
         needs_reset=True,
         resets_once=True,
         alone=True,
+        refused=[
+            ("num_proc is too small", 0, identity),
+            ("num_proc has the wrong type .expected a number, got NoneType", None, identity),
+            ("map_func has the wrong type", 2, 3),
+        ],
     ),
     Row(
         "MultiProcessMapAndBatchDataZMQ",
@@ -253,6 +300,12 @@ ROWS = [
         needs_reset=True,
         resets_once=True,
         alone=True,
+        refused=[
+            ("num_proc is too small", 0, identity, 4),
+            ("batch_size is too small", 1, identity, 0),
+            ("map_func has the wrong type", 1, 3, 4),
+            ("buffer_size is too small .expected more than batch_size 4, got 4", 1, identity, 4, 4),
+        ],
     ),
     Row("TestDataSpeed", lambda ds: dataflow.TestDataSpeed(ds, size=3, warmup=1), IN_ORDER),
     Row("PrintData", lambda ds: dataflow.PrintData(ds, num=2), IN_ORDER),

@@ -143,6 +143,7 @@ def test_the_old_names_are_the_same(row):
     new, _ = ready(row)
     old, _ = ready(row)
     assert numbers([next(iter(new))]) == numbers([next(old.get_data())])
+    assert callable(old.size), f"{row.name}: rename the attribute `size`, which hides the method `size()` of DataFlow."
     if row.length is not None:
         assert row.length == old.size()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 
 import numpy as np
@@ -16,7 +17,7 @@ from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.trainer import find_step_ops
 from tensorpack_lite.tfutils.dependency import elements_in
 from tensorpack_lite.tfutils.sessinit import JustCurrentSession, SmartInit
-from tensorpack_lite.tfutils.varmanip import load_checkpoint_vars
+from tensorpack_lite.tfutils.varmanip import is_training_name, load_checkpoint_vars
 from tensorpack_lite.train import Trainer, begin_exact_resume
 from tensorpack_lite.train.resume import find_checkpoint
 from tensorpack_lite.utils.random_streams import fix_rng_seed
@@ -48,17 +49,12 @@ def run(row, *callbacks, session_init=None, **kwargs):
     return trainer
 
 
-def closed_form(step):
-    """Return w after some steps, each of which halves the distance to 3."""
-    return 3 - 3 * 0.5**step
-
-
 @pytest.mark.slow
 def test_trajectory(row):
     """The weight after each step is that of the closed form. NoOpTrainer does not change it."""
     watch = Watch(row)
     run(row, watch)
-    expected = [closed_form(step) if row.trains else 0.0 for step in range(1, 7)]
+    expected = [row.weight(step) if row.trains else 0.0 for step in range(1, 7)]
     assert expected == watch.values
 
 
@@ -168,10 +164,16 @@ def test_nan_updates_nothing(row):
 
 @pytest.mark.slow
 def test_checkpoint_keys(row, tmp_path):
-    """A checkpoint contains the model's variable and `global_step`, without a prefix in their names."""
+    """A checkpoint contains the variables of the row and `global_step`, without a prefix in their names."""
     run(row, ModelSaver(checkpoint_dir=str(tmp_path)), max_epoch=1)
     saved = load_checkpoint_vars(os.path.join(str(tmp_path), "model-3"))
-    assert {row.variable, "global_step"} == set(saved)
+    assert {row.variable, *row.state, "global_step"} == set(saved)
+
+
+def test_own_variables_are_used_only_in_training(row):
+    """Commands and warnings treat the variables of a trainer or optimizer like slots, by their names."""
+    for name in itertools.chain.from_iterable(each.state for each in ROWS):
+        assert is_training_name(name), f"Add the name of {name!r} to _TRAINING_NAME in tfutils/varmanip.py."
 
 
 def test_predictor_is_the_training_forward(row):

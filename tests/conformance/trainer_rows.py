@@ -8,8 +8,10 @@ from fakes.fake_horovod import FakeHorovod, installed
 from fakes.models import Mean, threes
 from fakes.quadratic import QuadraticTrainer
 
+from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import QueueInput
+from tensorpack_lite.tfutils.accumulation import AccumGradOptimizer
 from tensorpack_lite.tfutils.tower.context import TowerContext
 from tensorpack_lite.tfutils.tower.func import TowerFunc
 from tensorpack_lite.train import (
@@ -25,15 +27,30 @@ from tensorpack_lite.train import (
 )
 
 
+def halving(step: int) -> float:
+    """Return w after some steps, each of which halves the distance to 3."""
+    return 3 - 3 * 0.5**step
+
+
 class Row(NamedTuple):
     """
-    A trainer, ready for `train_with_defaults`, that minimizes (w - 3)^2 from w = 0 with learning rate 0.25, by one update and one
-    run of the hooked session in each step. With `data`, a DataFlow of `[x]`, it minimizes mean((w - x)^2).
+    A trainer, ready for `train_with_defaults`, that minimizes (w - 3)^2 from w = 0, by one run of the hooked session in each step. With
+    `data`, a DataFlow of `[x]`, it minimizes mean((w - x)^2).
+
+    Attributes:
+        make: returns the trainer; takes no argument, or data.
+        variable: the name of w.
+        weight: returns w after some steps. By default, each step makes one update with learning rate 0.25.
+        state: the names of the variables that a checkpoint has beside w: those of the trainer and of its optimizer.
+        trains: whether w changes.
+        has_tower: whether it has a tower function, and takes data.
     """
 
     name: str
-    make: Callable[..., Any]  # with no argument, or data
+    make: Callable[..., Any]
     variable: str = "w"
+    weight: Callable[[int], float] = halving
+    state: tuple = ()
     trains: bool = True
     has_tower: bool = True
 
@@ -52,6 +69,13 @@ class UsersTowerTrainer(TowerTrainer):
             self.train_op = model.get_optimizer().minimize(cost, name="train_op")
 
 
+class Accumulating(Mean):
+    """A model whose optimizer updates w every second step."""
+
+    def optimizer(self):
+        return AccumGradOptimizer(tf.train.GradientDescentOptimizer(0.125), 2)
+
+
 class UsersSingleCostTrainer(SimpleTrainer):
     """A user's subclass that overrides `run_step`."""
 
@@ -59,9 +83,9 @@ class UsersSingleCostTrainer(SimpleTrainer):
         super().run_step()
 
 
-def _launched(kind: Any, source: Any = None) -> Callable[[], Any]:
+def _launched(kind: Any, source: Any = None, kind_of_model: Any = None) -> Callable[..., Any]:
     def make(data: Any = None) -> Any:
-        trainer, model = kind(), Mean()
+        trainer, model = kind(), (kind_of_model or Mean)()
         trainer.setup_graph(
             model.get_input_signature(),
             (source or QueueInput)(data or threes()),
@@ -81,7 +105,12 @@ def _horovod_trainer() -> Any:
 ROWS = [
     Row("Trainer", QuadraticTrainer, variable="x", has_tower=False),
     Row("TowerTrainer", UsersTowerTrainer),
-    Row("SingleCostTrainer", _launched(UsersSingleCostTrainer, FeedInput)),
+    Row(
+        "SingleCostTrainer",
+        _launched(UsersSingleCostTrainer, FeedInput, Accumulating),
+        weight=lambda step: halving(step // 2),
+        state=("w/AccumGrad", "AccumGrad/counter"),
+    ),
     Row("SimpleTrainer", _launched(SimpleTrainer, FeedInput)),
     Row("NoOpTrainer", _launched(NoOpTrainer), trains=False),
     Row("QueueInputTrainer", _launched(QueueInputTrainer)),

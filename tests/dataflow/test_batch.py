@@ -261,3 +261,10 @@ class TestBatchDataByShape:
         list(iter(flow))
         flow.reset_state()
         assert 1 == len(list(iter(flow)))
+
+    def test_errors_name_the_stage(self):
+        """A batch that cannot be stacked raises ValueError with the name of the stage, and without advice for BatchData."""
+        flow = BatchDataByShape(flow_of([[0, np.zeros(k)] for k in range(2)]), 2, 0)
+        flow.reset_state()
+        with pytest.raises(ValueError, match=r"^BatchDataByShape: component 1 cannot .* before BatchDataByShape\.$"):
+            next(iter(flow))

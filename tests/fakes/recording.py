@@ -7,11 +7,6 @@ from tensorpack_lite.callbacks.monitor.base import MonitorBase
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Callback
 
-MOMENTS = (
-    "setup_graph", "before_train", "before_epoch", "before_run", "after_run", "trigger_step", "after_epoch",
-    "trigger_epoch", "trigger", "after_train",
-)  # fmt: skip
-
 
 class RecordingCallback(Callback):
     """
@@ -65,11 +60,8 @@ class RecordingCallback(Callback):
         self.name_scope_seen = tf.get_default_graph().get_name_scope() or ""
         self._note("setup_graph")
 
-    def _before_train(self) -> None:
-        self._note("before_train")
-
-    def _before_epoch(self) -> None:
-        self._note("before_epoch")
+    def _forward(self, moment: str) -> None:
+        self._note(moment)
 
     def _before_run(self, ctx):
         self._note("before_run")
@@ -79,21 +71,9 @@ class RecordingCallback(Callback):
         self._note("after_run")
         self.results.append(getattr(run_values, "results", None))
 
-    def _trigger_step(self) -> None:
-        self._note("trigger_step")
-
-    def _after_epoch(self) -> None:
-        self._note("after_epoch")
-
     def _trigger_epoch(self) -> None:
         self._note("trigger_epoch")
         self.trigger()
-
-    def _trigger(self) -> None:
-        self._note("trigger")
-
-    def _after_train(self) -> None:
-        self._note("after_train")
 
 
 class PutValues(Callback):

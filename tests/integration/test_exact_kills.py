@@ -9,6 +9,8 @@ import signal
 import pytest
 from fakes.exact_trainings import CASES, EPOCHS, INTERRUPTED, TERMINATED, lines, results, row, trainings
 
+from tensorpack_lite.loop.moments import of_step
+
 pytestmark = [pytest.mark.slow, pytest.mark.any_tensorflow]
 
 IN_CI = ("mixed, staged", "replicated")
@@ -35,6 +37,8 @@ def test_random_kills(of, case):
 
 
 def at(name, moment, step):
+    """Return the option that kills the process at a moment of the callback "first", "middle" (both around the ModelSaver) or "last", in
+    a step that is counted from 1 over all epochs; None means the first call."""
     return {"at": [name, moment, step, "SIGKILL"]}
 
 
@@ -47,7 +51,7 @@ FORCED = [
     {"made": 4},  # while the first datapoints are replayed, twice before the next checkpoint
     {"made": 7},
     {"file_change": 9},
-    at("middle", "trigger_step", 20),
+    *(at("middle", moment, 20) for moment in of_step()),
     at("first", "before_run", 22),
     at("first", "after_run", 22),
     at("first", "after_epoch", None),

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import pytest
-from fakes.recording import MOMENTS as RECORDED
 
 from tensorpack_lite.callbacks.trigger import EnableCallbackIf
 from tensorpack_lite.loop import callback as callback_module
@@ -36,18 +35,13 @@ def test_every_pair_of_methods_has_a_row():
 
 @pytest.mark.parametrize("name", MOMENTS)
 def test_a_row_is_complete(name):
-    """Each moment has its methods, its call, its place in the drawing and the docs, and is recorded by the tests' callback."""
+    """Each moment has its methods, its call, and its place in the drawing and in the docs."""
     assert f"_{name}" in vars(Callback), f"Add `def _{name}(self)` to Callback, which calls self._forward({name!r})."
     assert name in vars(Callback), f"Add `def {name}(self)` to Callback, which calls self._{name}()."
-    assert f"_{name}" in callback_module.__doc__, f"Add _{name} to the drawing at the top of loop/callback.py."
+    drawn = re.search(rf"\b_{name}\b", callback_module.__doc__)
+    assert drawn, f"Add _{name} to the drawing at the top of loop/callback.py."
     page = (ROOT / "docs/callbacks.md").read_text()
     assert f"`_{name}`" in page, f"Add a row for `_{name}` to the table of moments in docs/callbacks.md."
-    assert name in (ROOT / "ARCHITECTURE.md").read_text(), f"Add _{name} to a drawing in ARCHITECTURE.md."
-    if MOMENTS[name].period in ("step", "run"):
-        assert name in (ROOT / "docs/images/loop.html").read_text(), f"Add {name} to docs/images/loop.html."
-    if MOMENTS[name].period:
-        assert name in EnableCallbackIf.__doc__, f"Add {name} to the docstring of EnableCallbackIf."
-    assert name in RECORDED, f"Add {name!r} to RecordingCallback in tests/fakes/recording.py."
     if name not in ELSEWHERE:
         loop = inspect.getsource(Trainer.main_loop)
         assert f"callbacks.{name}()" in loop, f"Call callbacks.{name}() in Trainer.main_loop of train/trainer.py."

@@ -7,6 +7,7 @@ import pytest
 
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.tfutils.gradproc import MapGradient, ScaleGradient
+from tensorpack_lite.tfutils.loss_scale import DynamicLossScaleOptimizer
 from tensorpack_lite.tfutils.optimizer import (
     AccumGradOptimizer,
     PostProcessOptimizer,
@@ -252,10 +253,11 @@ class TestAccumGradOptimizer:
         op = AccumGradOptimizer(SGD(1.0), 2).minimize(x * 1.0, global_step=step)
         assert [[0.0, 1], [-2.0, 2]] == trajectory(sess, op, [x, step], 2)
 
-    def test_ref_variables_under_v2_control_flow(self):
+    @pytest.mark.parametrize("wrap", [lambda opt: AccumGradOptimizer(opt, 2), DynamicLossScaleOptimizer])
+    def test_ref_variables_under_v2_control_flow(self, wrap):
         """A ref variable under TF 2's control flow raises a ValueError with advice."""
         if not tf.control_flow_v2_enabled():
             pytest.skip("TF 1's control flow can do it")
         x = tf.get_variable("x", initializer=0.0, use_resource=False)
-        with pytest.raises(ValueError, match="'x' is a ref variable, .* use_resource=True"):
-            AccumGradOptimizer(SGD(1.0), 2).minimize(x * 1.0)
+        with pytest.raises(ValueError, match="Optimizer: 'x' is a ref variable, .* use_resource=True"):
+            wrap(SGD(1.0)).minimize(x * 1.0)

@@ -12,6 +12,7 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Call, Callback
 from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.loop.group import Callbacks
+from tensorpack_lite.loop.moments import after_step, before_step
 from tensorpack_lite.loop.trainer import find_step_ops
 from tensorpack_lite.tfutils.common import get_global_step_var
 from tensorpack_lite.tfutils.sesscreate import NewSessionCreator, ReuseSessionCreator
@@ -125,7 +126,7 @@ class TestOrder:
         run(trainer, trace)
         epoch = [
             "before_epoch",
-            *["before_run", "after_run", "trigger_step"] * 2,
+            *[*before_step(), "before_run", "after_run", *after_step()] * 2,
             "after_epoch",
             "trigger_epoch",
             "trigger",

@@ -27,6 +27,7 @@ from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.callback_factory import CallbackFactory
+from tensorpack_lite.loop.moments import after_step, of_step
 from tensorpack_lite.loop.signals.end_signals import Preempted
 from tensorpack_lite.loop.state import StopTraining
 from tensorpack_lite.models.batch_norm import BatchRenorm
@@ -109,14 +110,17 @@ class Renormalized(ModelDesc):
 
 
 class At(Callback):
-    """Calls a function after a step."""
+    """Notes its calls at the moments of each step, and calls a function in one of them."""
 
-    def __init__(self, step, function):
-        self.step, self.function = step, function
+    def __init__(self, step, function, moment="trigger_step", name="", notes=None):
+        self.name, self.place, self.function = name, (name, moment, step), function
+        self.notes = [] if notes is None else notes
 
-    def _trigger_step(self):
-        if self.global_step == self.step:
-            self.function()
+    def _forward(self, moment):
+        if moment in of_step():
+            self.notes.append((self.name, moment, self.global_step))
+            if self.notes[-1] == self.place:
+                self.function()
 
 
 class SlowSaver(ModelSaver):
@@ -232,6 +236,27 @@ class TestStartedAgain:
 class TestPreempted:
     def preempt(self):
         os.kill(os.getpid(), signal.SIGTERM)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("moment", of_step())
+    @pytest.mark.parametrize("preempted", "ab")
+    def test_in_each_moment_of_a_step(self, wanted, moment, preempted):
+        """After SIGTERM in a call, training ends before the next call, and continues with it: each call is made once."""
+        notes = []
+
+        def both(function):
+            return [At(8 if name == preempted else None, function, moment, name, notes) for name in "ab"]
+
+        with pytest.raises(Preempted):
+            train(*both(self.preempt), savers=[ModelSaver()], exact="require")
+        assert (preempted, moment, 8) == notes[-1]
+        assert wanted == train(*both(stop), savers=[ModelSaver()], exact="require")
+        assert notes == [
+            (name, moment, step + (moment in after_step()))
+            for step in range(20)
+            for moment in of_step()
+            for name in "ab"
+        ]
 
     @pytest.mark.slow
     def test_while_another_checkpoint_is_written(self, wanted):
