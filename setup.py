@@ -53,7 +53,10 @@ EXTRAS = {
         'onnx!=1.19.0; python_version >= "3.8"',  # does not declare that it needs a newer ml_dtypes than TensorFlow 2.15
     ],  # ModelExporter.export_onnx
     "parquet": ["pyarrow"],  # Parquet files in contrib.table
-    "safetensors": ["safetensors"],  # weights in files of this format
+    "safetensors": [
+        'safetensors<0.5; python_version < "3.8"',  # the last one with wheels for Python 3.7
+        'safetensors; python_version >= "3.8"',
+    ],  # weights in files of this format
     "search": ["optuna"],  # examples/search_digits.py
     "wandb": ["pillow", "wandb"],  # wandb sends images with pillow
     "mlflow": ["mlflow-skinny"],  # the client; `mlflow` itself works as well
@@ -90,6 +93,8 @@ EXTRAS = {
         "pytest-cov",
         "pytest-randomly",
         "pytest-xdist",
+        'safetensors<0.5; python_version < "3.8"',
+        'safetensors; python_version >= "3.8"',
         "scikit-learn",
         "scipy",
     ],
