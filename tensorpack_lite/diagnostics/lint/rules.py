@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Callable, Iterator
 
 from ..data_check.remarks import Remark
-from . import callback_rules, method_rules, model_rules, precision_rules, validation_rules, variable_rules
+from . import (
+    callback_rules,
+    method_rules,
+    model_rules,
+    precision_rules,
+    rate_rules,
+    schedule_rules,
+    validation_rules,
+    variable_rules,
+)
 from .training import ExaminedTraining
 
 Rule = Callable[[ExaminedTraining], Iterator[Remark]]
@@ -32,9 +41,12 @@ GRAPH_RULES: list[Rule] = [
     validation_rules.repeated_samples,
     method_rules.method_that_nothing_calls,
     callback_rules.no_checkpoint_to_resume,
+    schedule_rules.schedule_of_another_length,
+    schedule_rules.two_schedules_of_one_parameter,
+    rate_rules.rate_of_zero,
 ]
 
 RULE_IDS = (
-    *(f"G{number:02}" for number in range(1, 23) if number not in (7, 20)),
+    *(f"G{number:02}" for number in range(1, 29) if number not in (7, 20, 25, 26, 27)),
     *("D01", "D02", "D03", "D04", "T01", "T02"),
 )
