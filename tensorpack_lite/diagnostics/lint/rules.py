@@ -7,11 +7,13 @@ from typing import Callable, Iterator
 from ..data_check.remarks import Remark
 from . import (
     callback_rules,
+    cost_rules,
     method_rules,
     model_rules,
     precision_rules,
     rate_rules,
     schedule_rules,
+    statistic_rules,
     validation_rules,
     variable_rules,
 )
@@ -44,9 +46,14 @@ GRAPH_RULES: list[Rule] = [
     schedule_rules.schedule_of_another_length,
     schedule_rules.two_schedules_of_one_parameter,
     rate_rules.rate_of_zero,
+    cost_rules.crossed_shapes,
+    cost_rules.unused_regularization,
+    cost_rules.input_without_use,
+    cost_rules.wrapper_without_use,
+    statistic_rules.statistic_with_wrong_name,
 ]
 
 RULE_IDS = (
-    *(f"G{number:02}" for number in range(1, 29) if number not in (7, 20, 25, 26, 27)),
+    *(f"G{number:02}" for number in range(1, 29) if number not in (7, 20)),
     *("D01", "D02", "D03", "D04", "T01", "T02"),
 )
