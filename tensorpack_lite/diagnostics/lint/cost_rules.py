@@ -11,7 +11,7 @@ from ...tfutils.loss_scale import DynamicLossScaleOptimizer
 from ...tfutils.proxy_optimizer import ProxyOptimizer, created_wrappers
 from ...utils.naming import MOVING_SUMMARY_OPS_KEY, list_names
 from ..data_check.remarks import Remark
-from .graph_view import place_of, remark_on, trace_back
+from .graph_view import constant_of, place_of, remark_on
 from .training import ExaminedTraining
 
 _BINARY = ("Div", "DivNoNan", "Maximum", "Minimum", "Mul", "RealDiv", "SquaredDifference", "Sub")
@@ -125,7 +125,7 @@ def _may_regularize(op: Any) -> bool:
 
 
 def _is_small(tensor: tf.Tensor) -> bool:
-    constant = tf.get_static_value(trace_back(tensor))
+    constant = constant_of(tensor)
     return constant is not None and 0 < float(constant) < 1
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Iterator
+from typing import Collection, Iterator
 
 from ...callbacks.param.hyperparam import GraphVarParam
 from ...callbacks.param.setter import HyperParamSetter
@@ -13,7 +13,7 @@ from ...loop.hooks import HookToCallback
 from ...tfutils.sessinit import JustCurrentSession
 from ...utils.inspection import root_of
 from ..data_check.remarks import Remark
-from .graph_view import remark_on, trace_back
+from .graph_view import constant_of, remark_on, trace_back
 from .training import ExaminedTraining
 
 _NAME = re.compile(r"(^|/)(learning_?rate|lr)(_\d+)?$", re.IGNORECASE)
@@ -27,11 +27,17 @@ def has_rate_name(name: str) -> bool:
     return _NAME.search(name) is not None
 
 
-def find_rates(training: ExaminedTraining) -> list[tf.Tensor]:
-    """Return the learning rates of the updates that training steps run, each once."""
+def find_rates(training: ExaminedTraining, types: Collection[str] = ()) -> list[tf.Tensor]:
+    """
+    Return the learning rates of the updates that training steps run, each once.
+
+    Args:
+        training: the training.
+        types: the types of the operations; empty means all of them.
+    """
     rates = {}
     for op in training.graph.in_order(training.step):
-        if _UPDATE.match(op.type):
+        if op.type in types if types else _UPDATE.match(op.type):
             arguments = [argument.name for argument in op.op_def.input_arg]
             tensors = [op.inputs[arguments.index(name)] for name in _INPUTS if name in arguments]
             rates.update({tensor.name: tensor for tensor in tensors})
@@ -49,8 +55,7 @@ def variable_behind(tensor: tf.Tensor) -> tf.Variable | None:
 def initial_number(value: tf.Tensor | tf.Variable) -> float | None:
     """Return the number that a scalar tensor or variable begins with; None if it is computed."""
     variable = variable_behind(value) if isinstance(value, tf.Tensor) else value
-    tensor = trace_back(value if variable is None else variable.initial_value)
-    number = tf.get_static_value(tensor)
+    number = constant_of(value if variable is None else variable.initial_value)
     return None if number is None or number.ndim else float(number)
 
 

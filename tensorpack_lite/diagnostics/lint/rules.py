@@ -8,6 +8,7 @@ from ..data_check.remarks import Remark
 from . import (
     callback_rules,
     cost_rules,
+    epoch_rules,
     method_rules,
     model_rules,
     precision_rules,
@@ -51,9 +52,10 @@ GRAPH_RULES: list[Rule] = [
     cost_rules.input_without_use,
     cost_rules.wrapper_without_use,
     statistic_rules.statistic_with_wrong_name,
+    epoch_rules.negated_cross_entropy,
 ]
 
 RULE_IDS = (
-    *(f"G{number:02}" for number in range(1, 29) if number not in (7, 20)),
-    *("D01", "D02", "D03", "D04", "T01", "T02"),
+    *(f"G{number:02}" for number in range(1, 30) if number not in (7, 20)),
+    *("D01", "D02", "D03", "D04", "T01", "T02", "T03", "T04"),
 )

@@ -8,7 +8,7 @@ from typing import Iterator
 from ...compat import tfv1 as tf
 from ...utils.direction import better_direction
 from ..data_check.remarks import Remark
-from .graph_view import remark_on, trace_back
+from .graph_view import constant_of, remark_on, trace_back
 from .training import ExaminedTraining
 
 _COUNTS = re.compile(r"(?<![a-z])(acc|accuracy|accuracies|correct|err|error|incorrect|wrong)s?\d*(?![a-z])")
@@ -45,7 +45,7 @@ def _counts_right(tensor: tf.Tensor, depth: int = _MAX_DEPTH) -> bool | None:
     op = trace_back(tensor).op
     if depth == 0 or not op.inputs:
         return None
-    constants = [tf.get_static_value(trace_back(one)) for one in op.inputs[:2]]
+    constants = [constant_of(one) for one in op.inputs[:2]]
     if op.type in ("Mean", "Sum", "DivNoNan", "RealDiv", "Div", "LogicalNot"):
         inner = _counts_right(op.inputs[0], depth - 1)
         return inner if inner is None or op.type != "LogicalNot" else not inner

@@ -264,3 +264,12 @@ def test_schedules_that_follow_each_other(setters):
 def test_values_set_by_hand(log_dir):
     """A file that the user edits may overwrite a schedule."""
     assert [] == judged([points([(30, 0.01)]), HumanHyperParamSetter(RATE)])
+
+
+def test_values_stay_feedable():
+    """Lint leaves initial values feedable, which is how a callback sets a variable."""
+    with tf.Graph().as_default() as graph:
+        trainer = SimpleTrainer()
+        lint(lambda image, label: 100 * regression(image, label), [points([(0, 0.1), (1, 0.0)])], trainer=trainer)
+        (rate,) = [one for one in tf.global_variables() if one.op.name == RATE]
+        assert graph.is_feedable(rate.initializer.inputs[1])
