@@ -6,9 +6,12 @@ from typing import Any, Iterator, NamedTuple
 
 import numpy as np
 
+from ...callbacks.param.hyperparam import GraphVarParam
 from ...callbacks.param.schedule import ScheduledHyperParamSetter
 from ...callbacks.param.setter import HyperParamSetterWithFunc, PlannedHyperParamSetter
+from ...tfutils.sessinit import JustCurrentSession
 from ...utils.schedules import is_schedule
+from .rate_rules import initial_number
 from .training import ExaminedTraining
 
 _NUM_SAMPLES = 400  # of a plan, between which it is not evaluated
@@ -22,12 +25,14 @@ class Plan(NamedTuple):
         setter: the callback that has it.
         first, last: the epochs that are done when training begins and ends.
         steps: the number of steps in an epoch.
+        initial: the value before anything is set; None if it is not known.
     """
 
     setter: PlannedHyperParamSetter
     first: int
     last: int
     steps: int
+    initial: float | None = None
 
     @property
     def scale(self) -> int:
@@ -51,7 +56,8 @@ class Plan(NamedTuple):
         inside = [point for point in self.points if begin <= point < end]
         points = sorted({*spread, *inside, *range(begin, min(end, begin + _NUM_SAMPLES))})
         found = [self.value_at(point) for point in points]
-        return np.array([value for value in found if value is not None], "float64")
+        known = [self.initial if value is None else value for value in found]
+        return np.array([value for value in known if value is not None], "float64")
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -76,7 +82,12 @@ def known_plans(training: ExaminedTraining, setters: list[Any]) -> Iterator[Plan
     first, last = arguments.starting_epoch - 1, arguments.max_epoch
     for setter in setters:
         if isinstance(setter, ScheduledHyperParamSetter) or _is_of_library(setter):
-            yield Plan(setter, first, last, max(1, arguments.steps_per_epoch))
+            yield Plan(setter, first, last, max(1, arguments.steps_per_epoch), _initial_value(training, setter))
+
+
+def _initial_value(training: ExaminedTraining, setter: Any) -> float | None:
+    is_new = type(training.session_init) is JustCurrentSession and isinstance(setter.param, GraphVarParam)
+    return initial_number(setter.param.var) if is_new else None
 
 
 def _is_of_library(setter: Any) -> bool:

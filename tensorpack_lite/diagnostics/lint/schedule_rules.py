@@ -88,10 +88,13 @@ def _are_steps(plan: Plan, values: np.ndarray) -> bool:
 
 
 def _is_late(plan: Plan, values: np.ndarray, end: int) -> bool:
-    """Return whether a list of points has different values, of which training sees at most the first one."""
-    has_later = bool(plan.points) and plan.points[-1] >= end
-    is_varied = plan.points[0] >= end if len(plan.points) == 1 else has_later
-    return is_varied and _change(values) == 0 and (not len(values) or not is_close(values[-1], _last_value(plan)))
+    """Return whether a list of points has different values, of which training sees only one."""
+    if not plan.points or plan.points[-1] < end or _change(values) > _NOTHING:
+        return False
+    begin = plan.first * plan.scale
+    if plan.initial is None and any(begin < point < end for point in plan.points):
+        return False  # perhaps another value than before
+    return not len(values) or not is_close(values[-1], _last_value(plan))
 
 
 def _last_value(plan: Plan) -> float:
