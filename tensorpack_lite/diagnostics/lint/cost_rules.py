@@ -11,7 +11,7 @@ from ...tfutils.loss_scale import DynamicLossScaleOptimizer
 from ...tfutils.proxy_optimizer import ProxyOptimizer, created_wrappers
 from ...utils.naming import MOVING_SUMMARY_OPS_KEY, list_names
 from ..data_check.remarks import Remark
-from .graph_view import constant_of, place_of, remark_on
+from .graph_view import constant_of, place_of, remark_on, trace_back
 from .training import ExaminedTraining
 
 _BINARY = ("Div", "DivNoNan", "Maximum", "Minimum", "Mul", "RealDiv", "SquaredDifference", "Sub")
@@ -86,6 +86,7 @@ def unused_regularization(training: ExaminedTraining) -> Iterator[Remark]:
         return
     variables = {variable.op.name for variable in tf.trainable_variables()}
     others = {variable.op.name for variable in [*tf.global_variables(), *tf.local_variables()]} - variables
+    is_regularized = {found for name in training.step for found in _variable_in_norm(operations[name])}
     found = {}
     for name, op in operations.items():
         if name in training.step or name.startswith(is_elsewhere) or not _may_regularize(op):
@@ -93,7 +94,9 @@ def unused_regularization(training: ExaminedTraining) -> Iterator[Remark]:
         before = training.graph.before([op])
         is_norm = any(operations[one].type in _NORMS for one in before)
         is_of_data = any(map(training.graph.is_source, before))
-        if is_norm and not is_of_data and before & variables and not before & others and not _is_added(training, name):
+        # Keras computes a loss that is used once more
+        forgotten = (before & variables) - is_regularized
+        if is_norm and not is_of_data and forgotten and not before & others and not _is_added(training, name):
             found[name] = op
     outer = [op for op in found.values() if not any(user.name in found for user in training.graph.consumers(op))]
     if outer:
@@ -114,6 +117,14 @@ def _is_added(training: ExaminedTraining, name: str) -> bool:
         return name in training.step
     sums = [op for op in training.graph.in_order(training.graph.after([name])) if op.type in _SUMS]
     return any(training.graph.is_source(before) for op in sums for before in training.graph.before([op]))
+
+
+def _variable_in_norm(op: Any) -> list[str]:
+    """Return the name of the variable whose norm an operation computes, in a list; empty if it computes anything else."""
+    if op.type not in _NORMS:
+        return []
+    source = trace_back(op.inputs[0]).op
+    return [(source.inputs[0] if source.type == "ReadVariableOp" else source).name.partition(":")[0]]
 
 
 def _may_regularize(op: Any) -> bool:
