@@ -19,7 +19,7 @@ from .plans import Plan, known_plans
 from .rate_rules import find_rates, has_rate_name, variable_behind
 from .training import ExaminedTraining
 
-_SHORTEST = 2  # epochs of a training whose schedules are judged; a shorter one is a trial
+_SHORTEST, _SHORTEST_TO_END = 2, 5  # epochs of a training whose schedules are judged; a shorter one is a trial
 _NOTHING = 1e-5  # of the largest value: a rate that changes almost nothing
 _LONG = 0.1  # of the training, without a rate
 _SMOOTH = 8  # different values of a schedule that falls continuously
@@ -33,8 +33,8 @@ def schedule_of_another_length(training: ExaminedTraining) -> Iterator[Remark]:
 
     Why: training has no learning rate, or the same one from beginning to end.
 
-    Does not report training runs of one epoch, which are trials, schedules of which a part lies in training, or functions of
-    the script, which lint does not call.
+    Does not report trials, which are training runs of one epoch, or of fewer than 5 epochs if the schedule is longer; nor
+    schedules of which a part lies in training, or functions of the script, which lint does not call.
 
     Source: schedules of other libraries, which count steps.
     """
@@ -63,7 +63,7 @@ def _judge(plan: Plan, is_rate: bool) -> tuple[str, str] | None:
             f"its points look like steps, but it counts epochs, and {whole}.",
             "Pass step_based=True, or give the points in epochs.",
         )
-    if _is_late(plan, values, end):
+    if num_epochs >= _SHORTEST_TO_END and _is_late(plan, values, end):
         return f"its changes come too late: {whole}.", "Shorten the schedule, or train longer."
     if is_rate and len(values) and plan.setter.step_based and _are_epochs(plan, values):
         return (

@@ -118,7 +118,7 @@ def test_schedules_of_the_right_length(setter):
 @pytest.mark.parametrize(
     ("setter", "epochs"),
     [
-        (lambda: points([(30, 0.01)]), 1),
+        (lambda: points([(30, 0.01)]), 4),
         (lambda: function(schedules.cosine(0.1, 90)), 2),
         (lambda: function(schedules.cosine(0.1, 10)), ENDLESS),
         (lambda: points([(1, 0.1), (200000, 0.01)]), ENDLESS),
