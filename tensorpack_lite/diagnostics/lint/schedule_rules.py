@@ -76,7 +76,7 @@ def _judge(plan: Plan, is_rate: bool) -> tuple[str, str] | None:
 def _are_steps(plan: Plan, values: np.ndarray) -> bool:
     """Return whether a plan that counts epochs does almost nothing in training, and would do something if it counted steps."""
     total = plan.last * plan.steps
-    if plan.steps == 1 or (plan.points and not 4 * plan.last < plan.points[-1] <= 2 * total):
+    if plan.steps == 1 or (plan.points and not max(4 * plan.last, total / 10) < plan.points[-1] <= 2 * total):
         return False
     by_steps = plan.values(total)
     if not _change(by_steps) > _CHANGED:
