@@ -135,9 +135,13 @@ def map_arriving(map_func: Callable[[Any], Any], connection: Connection) -> Iter
             results = []
             begin, cpu_begin = perf_counter(), thread_time()
             end = begin + _TOGETHER_SECONDS
-            while datapoints and perf_counter() < end:
-                words[COUNT] = count = count + 1
-                results.append(map_func(datapoints.pop()))
+            try:
+                while datapoints and perf_counter() < end:
+                    words[COUNT] = count = count + 1
+                    results.append(map_func(datapoints.pop()))
+            except BaseException:  # also SystemExit: the error that is sent names the datapoint
+                worker.failed_at = count
+                raise
             function.add(len(results), perf_counter() - begin, thread_time() - cpu_begin)
             yield results
 

@@ -97,7 +97,7 @@ class _ThreadPool(WorkerPool):
         self._map_func = map_func
         self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._results: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._errors: deque[tuple[int, BaseException]] = deque()
+        self._errors: deque[tuple[int, int, BaseException]] = deque()
         self._meter = current_meter() or Meter(stage)  # of the stage
         self._meters = [Meter(function_name(map_func)) for _ in range(num_thread)]
         self._meter.threads += self._meters
@@ -128,9 +128,9 @@ class _ThreadPool(WorkerPool):
         finally:
             self._meter.end_wait()
 
-    def _located(self, index: int, error: BaseException) -> BaseException:
+    def _located(self, index: int, number: int, error: BaseException) -> BaseException:
         failure = describe_failure(self._map_func, error)
-        worker = f"worker {index} of {len(self._threads)} (pid {os.getpid()})"
+        worker = f"worker {index} of {len(self._threads)} (pid {os.getpid()}) on its datapoint {number}"
         return stage_error(error, f"{self._stage}: map_func {failure} in {worker}")
 
     def stop(self) -> None:
@@ -164,7 +164,7 @@ class _ThreadPool(WorkerPool):
         try:
             return self._meters[index].call(self._map_func, job)
         except BaseException as error:  # noqa: BLE001 (raised in the consumer)
-            self._errors.append((index, error))
+            self._errors.append((index, self._meters[index].read().count, error))
             return _FAILED
 
 
@@ -200,4 +200,4 @@ class _OrderedThreadPool(_ThreadPool):
         try:
             return number, (self._meters[index].call(self._map_func, datapoint), None)
         except BaseException as error:  # noqa: BLE001 (raised in the consumer)
-            return number, (None, (index, error))
+            return number, (None, (index, self._meters[index].read().count, error))

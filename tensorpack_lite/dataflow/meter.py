@@ -86,17 +86,19 @@ class Meter(Observer):
         children: meters of the stages that this one reads in the same thread.
         threads: meters of the outermost stages, or of the functions, of its worker threads.
         processes: its worker processes.
+        failed_at: in a worker that maps, the number of the datapoint at which the function failed, from 1; 0 if it has not.
     """
 
     number: int  # of the record in its page
     part: PartTiming
 
     __slots__ = (
-        "children", "is_outermost", "name", "number", "page", "part", "processes", "threads", "words",
+        "children", "failed_at", "is_outermost", "name", "number", "page", "part", "processes", "threads", "words",
     )  # fmt: skip
 
     def __init__(self, name: str, parent: Meter | None = None) -> None:
         self.name = name
+        self.failed_at = 0
         self.page = _process.page
         if self.page is None:
             self.words, self.number = new_record(name), -1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable
 
 from ..compat import tfv1 as tf
+from ..utils.argtools import graph_memoized
 from ..utils.errors import type_error
 from .gradproc import FilterNoneGrad, GradVars
 
@@ -28,6 +29,7 @@ class ProxyOptimizer(tf.train.Optimizer):
             )
         super().__init__(False, name)
         self._opt = opt
+        created_wrappers().append(self)
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> GradVars:
         """Compute gradients with the wrapped optimizer."""
@@ -75,6 +77,12 @@ class ProxyOptimizer(tf.train.Optimizer):
                 f"{type(self).__name__}: no variable has a gradient. Does the cost depend on the variables?"
             )
         return pairs
+
+
+@graph_memoized
+def created_wrappers() -> list[ProxyOptimizer]:
+    """Return the wrappers that were created under the default graph. Lint looks for those that nothing uses."""
+    return []
 
 
 def set_gradient_factor(optimizer: tf.train.Optimizer, factor: float) -> None:

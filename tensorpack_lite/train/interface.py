@@ -72,7 +72,6 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
             build = with_xla(build)
             _keep_for_xla(config.session_creator)
         trainer.setup_graph(model.get_input_signature(), input_source, build, optimizer)
-    _warn_of_unused_regularizers()
     trainer.train_with_defaults(
         callbacks=config.callbacks,
         monitors=config.monitors,
@@ -117,26 +116,3 @@ def apply_default_prefetch(input_source_or_dataflow: InputSource | DataFlow, tra
 def _keep_for_xla(creator: tf.train.SessionCreator) -> None:
     if isinstance(creator, NewSessionCreator) and not creator.user_provided_config:
         keep_for_xla(creator.config)
-
-
-def _warn_of_unused_regularizers() -> None:
-    losses = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
-    names = [loss.name for loss in losses if hasattr(loss, "name")]  # a script may collect numbers
-    unused = [name for name in names if not _is_used(name)]
-    if unused:
-        logger.warning(
-            f"These regularization losses are not part of the cost: {', '.join(unused)}. Add regularize_cost_from_collection()."
-        )
-
-
-def _is_used(name: str) -> bool:
-    """
-    Return whether operations of the default graph use a loss.
-
-    On TF 2 the collection may have a proxy of the tensor, so it is looked up by name. A loss that was created inside a condition
-    or loop of TF 2 is not in the graph; a use outside computes it again, under the same name.
-    """
-    try:
-        return bool(tf.get_default_graph().get_tensor_by_name(name).consumers())
-    except KeyError:
-        return False

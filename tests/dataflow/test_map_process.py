@@ -14,6 +14,8 @@ from tensorpack_lite.dataflow import (
     DataFlow,
     DataFromList,
     MultiProcessMapDataZMQ,
+    MultiProcessRunnerZMQ,
+    MultiThreadMapData,
 )
 from tensorpack_lite.dataflow.process.errors import WorkerDied
 from tensorpack_lite.utils.utils import fix_rng_seed, get_rng
@@ -138,7 +140,7 @@ class TestErrors:
         flow = ready(Pulls(), 2, fail_at_three, buffer_size=2, strict=strict)
         with pytest.raises(
             ValueError,
-            match=r"MultiProcessMapDataZMQ: worker \d \(pid \d+\), in map_func fail_at_three at test_map_process.py:\d+: three is bad",
+            match=r"MultiProcessMapDataZMQ: worker \d \(pid \d+\), in map_func fail_at_three at test_map_process.py:\d+ on its datapoint \d: three is bad",
         ):
             list(flow)
 
@@ -167,3 +169,33 @@ def test_a_pause_of_the_consumer_is_used():
     flow = ready(Pulls(100), 2, lazy, buffer_size=60)
     next(iter(flow))
     assert len(flow._pool._waiting) < flow._pool._chunk_length
+
+
+class Fails(DataFlow):
+    """Fails at its datapoint 14."""
+
+    def __iter__(self):
+        return map(divide, range(20))
+
+
+def divide(k):
+    """Fail at 13."""
+    return [12 // (13 - (k if isinstance(k, int) else k[0]))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: MultiProcessMapDataZMQ(DataFromList([[k] for k in range(20)], shuffle=False), 1, divide, buffer_size=8),
+        lambda: MultiThreadMapData(DataFromList([[k] for k in range(20)], shuffle=False), 1, divide, buffer_size=8),
+        lambda: MultiProcessRunnerZMQ(Fails(), 1),
+    ],
+    ids=["processes", "threads", "runner"],
+)
+def test_the_error_of_a_worker_names_the_datapoint(make):
+    """The error of a worker names the number of the datapoint among those of the worker, counted from 1."""
+    flow = make()
+    flow.reset_state()
+    with pytest.raises(ZeroDivisionError, match=r"worker 0 .*on its datapoint 14: integer"):
+        list(itertools.islice(flow, 40))

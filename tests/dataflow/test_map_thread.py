@@ -74,7 +74,7 @@ class TestErrors:
         flow = ready(MultiThreadMapData(six(), num_thread, fail_at_three, strict=strict))
         where = (
             r"MultiThreadMapData: map_func fail_at_three failed at test_map_thread.py:\d+ "
-            rf"in worker \d of {num_thread} \(pid {os.getpid()}\): three is too much"
+            rf"in worker \d of {num_thread} \(pid {os.getpid()}\) on its datapoint \d+: three is too much"
         )
         with pytest.raises(ValueError, match=where) as caught:
             list(flow)

@@ -106,7 +106,7 @@ class TestTraining:
 
 class TestOrder:
     def test_callback_order(self, trainer, run):
-        """The order is: registered callbacks, step counter, the user's, extra callbacks, monitors, `Monitors`."""
+        """The order is: registered callbacks, that of lint, step counter, the user's, extra callbacks, monitors, `Monitors`."""
         registered, user, extra = (
             RecordingCallback("registered"),
             RecordingCallback("user"),
@@ -117,8 +117,8 @@ class TestOrder:
         run(trainer, user, extra_callbacks=[extra], monitors=[monitor])
         assert isinstance(trainer._callbacks, Callbacks)
         cbs = trainer._callbacks.cbs
-        assert "MaintainStepCounter" == str(cbs[1])
-        assert [registered, cbs[1], user, extra, monitor, trainer.monitors] == cbs
+        assert ["FirstEpoch", "MaintainStepCounter"] == [str(cb) for cb in cbs[1:3]]
+        assert [registered, *cbs[1:3], user, extra, monitor, trainer.monitors] == cbs
 
     def test_moments_and_counters(self, trainer, run):
         """Each moment is called in order, with the documented values of the counters."""

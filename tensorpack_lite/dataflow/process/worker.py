@@ -29,7 +29,7 @@ from ...utils.random_streams import WorkerStream, enter_worker_stream
 from ...utils.stacks import describe_argument
 from ..base import Datapoint
 from ..failure import user_line
-from ..meter import begin_worker
+from ..meter import Meter, begin_worker
 from ..records import COUNT, Page
 from .channel import MAX_SLOTS, ChannelClosed, Writer
 from .errors import describe_error
@@ -125,7 +125,7 @@ def run_worker(setup: WorkerSetup, connection: Connection, task: Task) -> None:
     outbox: HandoffQueue[Any] = HandoffQueue(
         settings.max_ahead, remove=partial(take_chunk, max_length=settings.chunk_length)
     )
-    sender = threading.Thread(target=_send_all, args=(outbox, home, setup, task, meter.words), daemon=True)
+    sender = threading.Thread(target=_send_all, args=(outbox, home, setup, task, meter), daemon=True)
     sender.start()
     put, patience = outbox.put, settings.patience
     try:
@@ -197,9 +197,10 @@ class _AnyOf:
             self._selector.select()
 
 
-def _send_all(outbox: HandoffQueue[Any], home: Writer, setup: WorkerSetup, task: Task, words: Any) -> None:
+def _send_all(outbox: HandoffQueue[Any], home: Writer, setup: WorkerSetup, task: Task, meter: Meter) -> None:
     """Send datapoints until the outbox has ended, then the error, if there is one. Count them in the worker's record."""
     writer: Any = home
+    words, is_sent = meter.words, True
     try:
         if task.targets:
             writer = _AnyOf([Writer(target, setup.who, task.settings.num_slots) for target in task.targets])
@@ -207,6 +208,7 @@ def _send_all(outbox: HandoffQueue[Any], home: Writer, setup: WorkerSetup, task:
             words[COUNT] += len(chunk)  # here, because the main thread would do it for each datapoint
             writer.send(chunk)
     except BaseException as failure:  # noqa: BLE001 (a datapoint cannot be sent, or the receiver has ended)
+        is_sent = False
         outbox.stop(failure)
     error = outbox.error
     if isinstance(error, ChannelClosed):
@@ -214,6 +216,7 @@ def _send_all(outbox: HandoffQueue[Any], home: Writer, setup: WorkerSetup, task:
     with suppress(ChannelClosed):
         if error is not None:
             name = f"{setup.who}: worker {setup.number} (pid {os.getpid()}), {task.where}{user_line(error)}"
+            name += f" on its datapoint {meter.failed_at or words[COUNT] + 1}" if is_sent else ""
             home.send_error(describe_error(error, name))
         home.close()
 

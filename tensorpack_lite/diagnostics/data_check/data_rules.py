@@ -96,6 +96,24 @@ def labels_out_of_range(name: str, labels: np.ndarray, num_classes: int) -> Rema
     return Remark("D02", name, text, "Correct the labels, or give the last layer as many units as there are classes.")
 
 
+def labels_beyond_one(name: str, labels: np.ndarray) -> Remark | None:
+    """
+    D02: a label of a sigmoid cross entropy is not in [0, 1].
+
+    Why: the cross entropy has no lower bound then, and falls for as long as the logits grow.
+
+    Args:
+        name: the name of the input.
+        labels: its numbers.
+
+    Source: labels -1 and 1, and masks up to 255.
+    """
+    if labels.size == 0 or not np.isfinite(labels).all() or (labels.min() >= 0 and labels.max() <= 1):
+        return None
+    text = f"labels are in [{labels.min():.4g}, {labels.max():.4g}], but a sigmoid cross entropy expects labels from 0 to 1."
+    return Remark("D02", name, text, "Convert the labels, e.g. (label + 1) / 2 for -1 and 1, or mask / 255.")
+
+
 def not_finite(name: str, array: np.ndarray) -> Remark | None:
     """
     D02: a component has NaN or infinite values.

@@ -21,6 +21,7 @@ from ...utils.naming import MOVING_SUMMARY_OPS_KEY
 from ..data_check.remarks import Remark
 from ..data_check.stage_speed import walk
 from .graph_view import remark_on
+from .rate_rules import has_rate_name
 from .training import ExaminedTraining, find_dataflow
 
 _PACKAGE = __name__.split(".")[0]
@@ -31,7 +32,7 @@ _KEEPS = re.compile(r"\w*Summary(V2)?|SaveV2")
 
 def parameter_without_effect(training: ExaminedTraining) -> Iterator[Remark]:
     """
-    G04: a callback sets a variable that no training step reads, such as a learning rate that the optimizer does not use.
+    G04: no training step reads a variable that a callback sets, or that has the name of a learning rate.
 
     Why: the schedule is logged and plotted, and has no effect. Usually the optimizer got the number instead of the variable.
 
@@ -43,11 +44,18 @@ def parameter_without_effect(training: ExaminedTraining) -> Iterator[Remark]:
     if not training.targets:
         return
     averages = training.graph.before(tf.get_collection(MOVING_SUMMARY_OPS_KEY))
-    for setter in training.find(HyperParamSetter):
-        if isinstance(setter.param, GraphVarParam) and not _is_used(training, setter.param.var, averages):
+    setters = [setter for setter in training.find(HyperParamSetter) if isinstance(setter.param, GraphVarParam)]
+    advice = "Give the variable, not its initial value, to the optimizer."
+    for setter in setters:
+        if not _is_used(training, setter.param.var, averages):
             text = f"{setter} sets this variable, but no training step reads it."
-            advice = "Give the variable, not its initial value, to the optimizer."
             yield remark_on("G04", setter.param.var, text, advice)
+    is_set = {id(setter.param.var) for setter in setters}
+    for variable in tf.global_variables():
+        is_rate = has_rate_name(variable.op.name) and id(variable) not in is_set
+        if is_rate and not variable.trainable and not _is_used(training, variable, averages):
+            text = "the variable has the name of a learning rate, but no training step reads it."
+            yield remark_on("G04", variable, text, advice)
 
 
 def _is_used(training: ExaminedTraining, variable: tf.Variable, averages: set[str]) -> bool:

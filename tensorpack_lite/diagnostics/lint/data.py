@@ -13,6 +13,7 @@ from ..data_check.data_rules import (
     ZeroImages,
     different_ranges,
     image_range,
+    labels_beyond_one,
     labels_out_of_range,
     not_finite,
 )
@@ -22,6 +23,7 @@ from .graph_view import trace_back
 from .losses import find_cross_entropies
 from .training import ExaminedTraining, find_dataflow
 
+_MASKS = ("GreaterEqual", "NotEqual")
 _NUM_FIRST = 2  # datapoints whose values are examined
 
 
@@ -84,7 +86,9 @@ class _TrainingExamination:
         self._report = report
         self._num_seen = 0
         self._zeros: dict[str, ZeroImages] = {}
-        self._runs = {name: LabelRuns(name) for name in classes} if length and "D01" not in ignore else {}
+        self._runs = (
+            {name: LabelRuns(name) for name in classes if classes[name]} if length and "D01" not in ignore else {}
+        )
         self._length = 0 if "D04" in ignore else length
         self._seen = seen
         self._repeats: dict[str, RepeatedSamples] = {}
@@ -96,7 +100,9 @@ class _TrainingExamination:
             for name, array in datapoint.items():
                 remarks += self._examine(name, array)
         for name in self._classes.keys() & datapoint.keys():
-            wrong = labels_out_of_range(name, datapoint[name], self._classes[name])
+            num_classes = self._classes[name]
+            labels = datapoint[name]
+            wrong = labels_out_of_range(name, labels, num_classes) if num_classes else labels_beyond_one(name, labels)
             if wrong is not None:
                 remarks.append(wrong)
                 del self._classes[name]  # one remark is enough
@@ -169,17 +175,20 @@ class _ValidationExamination:
 
 
 def _find_labels(training: ExaminedTraining) -> dict[str, int]:
-    """Return the number of classes for each input [N] that is used as the labels of a sparse cross entropy."""
+    """Return the number of classes for each input that is used as the labels of a cross entropy; 0 for those of a sigmoid."""
     if not training.towers:
         return {}
     inputs = zip(training.towers[0].inputs, training.signature)
     names = {tensor.op.name: spec.name for tensor, spec in inputs}
     found = {}
     for loss in find_cross_entropies(training.graph, training.before_cost):
-        if loss.labels is None or not loss.function.startswith("sparse"):
+        if loss.labels is None or loss.function.startswith("softmax"):
             continue
         source, shape = trace_back(loss.labels, names), loss.logits.shape
-        num_classes = shape.as_list()[-1] if shape.rank else None
-        if source.op.name in names and source.shape.rank == 1 and num_classes is not None:
+        is_sigmoid = loss.function.startswith("sigmoid")
+        num_classes = 0 if is_sigmoid else shape.as_list()[-1] if shape.rank else None
+        if is_sigmoid and any(op.type in _MASKS for op in training.graph.consumers(source.op)):
+            continue  # labels such as -1 may be left out
+        if source.op.name in names and (source.shape.rank == 1 or is_sigmoid) and num_classes is not None:
             found[names[source.op.name]] = num_classes
     return found

@@ -7,6 +7,8 @@ import re
 import sysconfig
 from typing import Any, Callable, Collection, Iterable, Iterator
 
+import numpy as np
+
 from ...compat import tfv1 as tf
 from ...utils.naming import list_names
 from ..data_check.remarks import Remark
@@ -14,6 +16,7 @@ from ..data_check.remarks import Remark
 ASSIGNS = re.compile(r"^(Ref|Resource)?(Sparse)?(Assign|Apply|Scatter)")
 _SOURCES = re.compile("Iterator|Dequeue|Placeholder|PyFunc|Random|Unstage|StagePeek|ReadFile|Multinomial")
 _PASSES_ON = ("Identity", "IdentityN", "Cast", "Reshape", "Squeeze", "ExpandDims", "EnsureShape")
+_MAX_CONSTANT = 10**6  # elements of a constant that is examined
 _OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"]
 _INSTALLED = re.compile(r"-packages[/\\](tensorflow|tensorflow_core|keras|tf_keras|tf_slim)[/\\]")
@@ -124,6 +127,18 @@ def trace_back(tensor: tf.Tensor, until: Collection[str] = ()) -> tf.Tensor:
     while tensor.op.type in _PASSES_ON and len(tensor.op.inputs) and tensor.op.name not in until:
         tensor = tensor.op.inputs[0]
     return tensor
+
+
+def constant_of(tensor: tf.Tensor) -> np.ndarray | None:
+    """
+    Return the value of a constant from which a tensor is made by changing only its shape or dtype; None if there is none.
+
+    `tf.get_static_value` would forbid to feed the constant, but setters of hyper-parameters feed initial values.
+    """
+    op = trace_back(tensor).op
+    if op.type != "Const" or op.outputs[0].shape.num_elements() > _MAX_CONSTANT:
+        return None
+    return tf.make_ndarray(op.get_attr("value"))
 
 
 def place_of(element: Any) -> str:

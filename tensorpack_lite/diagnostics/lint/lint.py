@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Callable, Iterable, Sequence, TypeVar
 
 from ...callbacks.steps import ProgressBar
@@ -13,6 +14,7 @@ from ...utils.checks import check_choice
 from ...utils.notes import write_note
 from ..data_check.remarks import Remark, join_remarks, show_remarks
 from .data import examine_first, watch_data
+from .epoch_rules import FirstEpoch, find_loss
 from .rules import GRAPH_RULES, RULE_IDS
 from .step_rules import first_cost, judged_terms, train_on_one_batch
 from .training import ExaminedTraining
@@ -37,6 +39,11 @@ class Lint(Extension):
         self.mode = check_choice("TrainConfig: lint", mode, ("warn", "error", "deep", "off"))
         ids = [ignore] if isinstance(ignore, str) else list(ignore)
         self.ignore = [check_choice("TrainConfig: an id in lint_ignore", rule, RULE_IDS) for rule in ids]
+
+    def before_setup(self, trainer: ExtendedTrainer) -> None:
+        """Register the callback that examines the first epoch."""
+        if self.mode != "off":
+            trainer.register_callback(FirstEpoch())
 
     def after_setup(self, trainer: ExtendedTrainer) -> None:
         """
@@ -78,7 +85,14 @@ def lint_training(
     report(remarks, mode)
     watch_data(training, ignore, lambda found, is_early: report(found, mode if is_early else "warn"))
     _watch_first_step(training, mode, ignore)
+    for epoch in training.find(FirstEpoch):
+        epoch.begin(training, _attempt(find_loss, training), partial(_apply_and_report, ignore))
     return remarks
+
+
+def _apply_and_report(ignore: Sequence[str], rule: Callable[..., Iterable[Remark]], *arguments: object) -> None:
+    """Apply a rule during training, and report its remarks as warnings."""
+    report([remark for remark in _attempt(rule, *arguments) if remark.rule not in ignore], "warn")
 
 
 def _watch_first_step(training: ExaminedTraining, mode: str, ignore: Sequence[str]) -> None:

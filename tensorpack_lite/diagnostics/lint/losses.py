@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Collection, Iterator, NamedTuple
 
 from ...compat import tfv1 as tf
-from .graph_view import GraphView, trace_back
+from .graph_view import GraphView, constant_of, trace_back
 
 _SOFTMAX = {
     "SoftmaxCrossEntropyWithLogits": "softmax_cross_entropy_with_logits",
@@ -45,7 +45,7 @@ def find_cross_entropies(graph: GraphView, names: Collection[str]) -> Iterator[C
         elif op.type == "Log1p":
             logits = _logits_of_sigmoid(op)
             if logits is not None:
-                yield CrossEntropy("sigmoid_cross_entropy_with_logits", op, logits, None)
+                yield CrossEntropy("sigmoid_cross_entropy_with_logits", op, logits, _labels_of_sigmoid(logits))
 
 
 def _logits_of_sigmoid(log: Any) -> tf.Tensor | None:
@@ -59,6 +59,14 @@ def _logits_of_sigmoid(log: Any) -> tf.Tensor | None:
     if inner.type in _SELECT and inner.inputs[1].op.type == "Neg":
         logits = inner.inputs[2]
         return logits if inner.inputs[1].op.inputs[0] is logits else None
+    return None
+
+
+def _labels_of_sigmoid(logits: tf.Tensor) -> tf.Tensor | None:
+    """Return z for the operation max(x, 0) - x * z; None if it is weighted."""
+    for user in logits.consumers():
+        if user.type == "Mul" and any(op.type == "Sub" for op in user.outputs[0].consumers()):
+            return user.inputs[1] if user.inputs[0] is logits else user.inputs[0]
     return None
 
 
@@ -79,7 +87,7 @@ class CostTerms(NamedTuple):
 
 def find_terms(graph: GraphView, cost: tf.Tensor | None) -> CostTerms | None:
     """Return the terms of a cost; None if it is anything else than a mean or sum of one cross entropy plus other terms."""
-    terms = [] if cost is None else _addends(cost)
+    terms = [] if cost is None else find_addends(cost)
     on_data = [term for term in terms if any(map(graph.is_source, graph.before([term])))]
     if len(on_data) != 1:
         return None
@@ -94,7 +102,8 @@ def find_terms(graph: GraphView, cost: tf.Tensor | None) -> CostTerms | None:
     return None
 
 
-def _addends(cost: tf.Tensor) -> list[tf.Tensor]:
+def find_addends(cost: tf.Tensor) -> list[tf.Tensor]:
+    """Return the terms whose sum a cost is."""
     found, waiting = [], [cost]
     while waiting:
         tensor = trace_back(waiting.pop())
@@ -122,7 +131,7 @@ def _without_weight(tensor: tf.Tensor) -> tf.Tensor:
     """Return what a tensor multiplies by the constant 1; the tensor itself if it is another product."""
     if tensor.op.type == "Mul":
         first, second = map(trace_back, tensor.op.inputs)
-        weight = tf.get_static_value(second)
+        weight = constant_of(second)
         if weight is not None and weight.ndim == 0 and weight == 1:
             return first
     return tensor

@@ -39,8 +39,8 @@ def method_that_nothing_calls(training: ExaminedTraining) -> Iterator[Remark]:
     Why: the name is that of another library, or almost that of a moment, so the callback does nothing.
 
     Does not report a method if the user's code has its name anywhere else, if a class of another library has a method
-    of that name, or if the callback also defines the moment. Of misspelt names, reports only those with one wrong
-    letter at the end, two letters in the wrong order, or a letter that is doubled wrongly.
+    of that name, or if the callback also defines the moment. Of misspelt names, reports only those without one letter or
+    with one too many, with a wrong letter at the end, two letters in the wrong order, or a letter that is doubled wrongly.
 
     Source: a new user who came from Keras.
     """
@@ -62,7 +62,7 @@ def method_that_nothing_calls(training: ExaminedTraining) -> Iterator[Remark]:
 
 def _find_moment(name: str) -> str | None:
     """Return the moment that a name was meant to be; None if it is a moment, or if nothing is known about it."""
-    if name in _MOMENTS or not name.startswith("_"):
+    if name in _MOMENTS or not re.match("_[a-z]", name):
         return _MOMENT_OF.get(name)
     return next((moment for moment in _MOMENTS if _is_slip(name, moment)), None)
 
@@ -70,11 +70,11 @@ def _find_moment(name: str) -> str | None:
 def _is_slip(name: str, moment: str) -> bool:
     if _without_doubles(name) == _without_doubles(moment):
         return True
-    equal = [*takewhile(lambda pair: pair[0] == pair[1], zip(name, moment))]
-    end, right_end = name[len(equal) :], moment[len(equal) :]
-    if len(end) <= 1 and len(right_end) <= 1:
+    start = len([*takewhile(lambda pair: pair[0] == pair[1], zip(name, moment))])
+    end, right_end = name[start:], moment[start:]
+    if end[1:] == right_end or end == right_end[1:]:  # a letter too many, or one is missing
         return True
-    return end[:2] == right_end[1::-1] and end[2:] == right_end[2:]
+    return len(end) == len(right_end) == 1 or (end[:2] == right_end[1::-1] and end[2:] == right_end[2:])
 
 
 def _without_doubles(name: str) -> str:

@@ -7,8 +7,9 @@ from typing import Any, Iterator
 
 from ...compat import tfv1 as tf
 from ..data_check.remarks import Remark
-from .graph_view import place_of, remark_on, trace_back
+from .graph_view import constant_of, place_of, remark_on, trace_back
 from .losses import find_cross_entropies, find_terms
+from .rate_rules import find_rates, initial_number
 from .training import ExaminedTraining
 
 _STOPS = ("StopGradient", "PreventGradient")
@@ -157,7 +158,7 @@ def wrong_dtypes(training: ExaminedTraining) -> Iterator[Remark]:
 def _wraps_around(op: Any) -> bool:
     if op.type not in _ARITHMETIC or op.outputs[0].dtype.base_dtype not in (tf.uint8, tf.int8):
         return False
-    constants = [tf.get_static_value(trace_back(tensor)) for tensor in op.inputs]
+    constants = [constant_of(tensor) for tensor in op.inputs]
     if op.type == "Sub" and constants[0] is not None:
         return False
     return any(constant is not None and constant.size and constant.max() > 1 for constant in constants)
@@ -177,23 +178,9 @@ def sum_over_the_batch(training: ExaminedTraining) -> Iterator[Remark]:
     terms = find_terms(training.graph, training.cost)
     if terms is None or terms.is_mean:
         return
-    rates = [_initial_rate(op) for op in training.graph.in_order(training.step) if op.type in _SGD]
+    rates = [initial_number(rate) for rate in find_rates(training, _SGD)]
     largest = max((rate for rate in rates if rate is not None), default=0.0)
     if largest >= _RATE_OF_MEANS:
         text = f"the cost is a sum over the batch, so SGD with learning rate {largest:g} takes steps that grow with the batch."
         advice = "Use tf.reduce_mean, or divide the learning rate by the batch size."
         yield remark_on("G11", training.cost, text, advice)
-
-
-def _initial_rate(op: Any) -> float | None:
-    """Return the learning rate that an update begins with; None if it is not a constant or a variable."""
-    is_momentum = op.type.endswith("Momentum")
-    rate = trace_back(op.inputs[2 if is_momentum else 1])
-    if rate.op.type == "ReadVariableOp":
-        rate = rate.op.inputs[0]
-    for variable in tf.global_variables():
-        if variable.op.name == rate.op.name:
-            rate = trace_back(variable.initial_value)
-            break
-    value = tf.get_static_value(rate)
-    return None if value is None else float(value)

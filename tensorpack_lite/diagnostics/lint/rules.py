@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import Callable, Iterator
 
 from ..data_check.remarks import Remark
-from . import callback_rules, method_rules, model_rules, precision_rules, validation_rules, variable_rules
+from . import (
+    callback_rules,
+    cost_rules,
+    epoch_rules,
+    method_rules,
+    model_rules,
+    precision_rules,
+    rate_rules,
+    schedule_rules,
+    statistic_rules,
+    validation_rules,
+    variable_rules,
+)
 from .training import ExaminedTraining
 
 Rule = Callable[[ExaminedTraining], Iterator[Remark]]
@@ -32,9 +44,18 @@ GRAPH_RULES: list[Rule] = [
     validation_rules.repeated_samples,
     method_rules.method_that_nothing_calls,
     callback_rules.no_checkpoint_to_resume,
+    schedule_rules.schedule_of_another_length,
+    schedule_rules.two_schedules_of_one_parameter,
+    rate_rules.rate_of_zero,
+    cost_rules.crossed_shapes,
+    cost_rules.unused_regularization,
+    cost_rules.input_without_use,
+    cost_rules.wrapper_without_use,
+    statistic_rules.statistic_with_wrong_name,
+    epoch_rules.negated_cross_entropy,
 ]
 
 RULE_IDS = (
-    *(f"G{number:02}" for number in range(1, 23) if number not in (7, 20)),
-    *("D01", "D02", "D03", "D04", "T01", "T02"),
+    *(f"G{number:02}" for number in range(1, 30) if number not in (7, 20)),
+    *("D01", "D02", "D03", "D04", "T01", "T02", "T03", "T04"),
 )

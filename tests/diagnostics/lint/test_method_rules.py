@@ -135,6 +135,12 @@ def test_no_remark(make):
         ("_trigger_epcoh", "_trigger_epoch"),
         ("_triger_epoch", "_trigger_epoch"),
         ("_beffore_run", "_before_run"),
+        ("_tigger_epoch", "_trigger_epoch"),
+        ("_triggerstep", "_trigger_step"),
+        ("_befor_train", "_before_train"),
+        ("_after_eoch", "_after_epoch"),
+        ("_setu_graph", "_setup_graph"),
+        ("_trigger_stemp", "_trigger_step"),
         ("_trigger_epoch", None),
         ("_trigger_stop", None),
         ("_trigger_steps_of", None),
@@ -146,5 +152,5 @@ def test_no_remark(make):
     ],
 )
 def test_names(name, expected):
-    """Only names that differ in one letter at the end, in the order of two letters, or in a double letter are misspelt."""
+    """Only names with a letter missing or too many, a wrong one at the end, two swapped or one doubled wrongly are misspelt."""
     assert expected == _find_moment(name)

@@ -1,0 +1,223 @@
+"""Rules about the first epoch, whose numbers show what the graph does not: G29, T03 and T04."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Callable, Iterator
+
+import numpy as np
+
+from ...compat import tfv1 as tf
+from ...loop.callback import Callback
+from ...utils.direction import certain_direction
+from ..data_check.remarks import Remark
+from .graph_view import remark_on
+from .rate_rules import find_rates, variable_behind
+from .signed_loss import SignedLoss, find_signed_loss
+from .training import ExaminedTraining
+
+_NUM_COSTS = 20  # at the beginning of the epoch, and at its end
+_FEWEST_STEPS = 100
+_CHANCE = 0.99  # of the cross entropy of equal probabilities
+_LEARNT = 0.8
+_CHANCE_OF_CLASSES = 1.1  # times that of guessing
+_WORSE, _ERRORS = 1.1, 3.0  # times the first costs, and standard errors
+_RATIO = re.compile(r"(?<![a-z])(acc|accuracy|err|error|incorrect|wrong)s?\d*(?![a-z])")
+
+
+def negated_cross_entropy(training: ExaminedTraining) -> Iterator[Remark]:
+    """
+    G29: the cost falls when the cross entropy grows.
+
+    Why: a minus sign is missing, as in `mean(label * log(p))`, or there is one too many. Training unlearns what it is to learn.
+
+    Does not report costs of several losses, such as that of an adversary, or with weights that may be negative.
+
+    Source: costs that fall below 0 without end.
+    """
+    for loss in find_loss(training):
+        if not loss.is_negated:
+            continue
+        text = "the cost is a cross entropy with the wrong sign: it falls when predictions get worse."
+        yield remark_on(
+            "G29", loss.op, text, "Minimize -mean(sum(label * log(p))), or the result of a tf.nn function as it is."
+        )
+
+
+def find_loss(training: ExaminedTraining) -> Iterator[SignedLoss]:
+    """Yield the cross entropy that the cost is; nothing if it is anything else."""
+    trainable = {variable.op.name for variable in tf.trainable_variables()}
+    loss = find_signed_loss(training.graph, training.cost, trainable)
+    if loss is not None:
+        yield loss
+
+
+class FirstEpoch(Callback):
+    """
+    Callback that examines the first epoch of a training that is not resumed. `Lint` registers it.
+
+    If the cost is one cross entropy, it fetches the cost of the first and the last 20 steps of the epoch.
+
+    Attributes:
+        loss: the cross entropy; None if the cost is anything else.
+        first, last: the costs of these steps.
+
+    Runs at: before_train, before_run and after_run (in these steps), after_epoch, before_epoch, after_train.
+    """
+
+    def __init__(self) -> None:
+        self.loss: SignedLoss | None = None
+        self.first: list[float] = []
+        self.last: list[float] = []
+        self._training: ExaminedTraining | None = None
+        self._apply: Callable[..., None] | None = None
+        self._is_over = False
+
+    def begin(self, training: ExaminedTraining, losses: list[SignedLoss], apply: Callable[..., None]) -> None:
+        """
+        Examine the first epoch of a training.
+
+        Args:
+            training: the training, before its session is created.
+            losses: the result of `find_loss`.
+            apply: takes a rule and its arguments, and reports the remarks of the rule.
+        """
+        self._training, self._apply = training, apply
+        self.loss = next((loss for loss in losses if not loss.is_negated), None)
+        self._args = tf.train.SessionRunArgs(training.cost)
+
+    def _before_train(self) -> None:
+        if self.trainer.loop.is_resumed:
+            self._apply = None
+
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
+        if self._apply is None or self.loss is None or self._is_over:
+            return None
+        step, steps = self.local_step, self.trainer.steps_per_epoch
+        return self._args if step < _NUM_COSTS or step >= max(_FEWEST_STEPS, steps) - _NUM_COSTS else None
+
+    def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
+        if run_values.results is None:
+            return
+        cost = float(run_values.results)
+        (self.first if self.local_step < _NUM_COSTS else self.last).append(cost)
+        if cost < 0 and self._apply is not None:
+            self._apply(negative_cross_entropy, self, cost)
+            self.loss = None
+
+    def _after_epoch(self) -> None:
+        self._is_over = True
+
+    def _before_epoch(self) -> None:
+        self._end(first_epoch, rates_of_zero)
+
+    def _after_train(self) -> None:
+        self._end(first_epoch)
+
+    def _end(self, *rules: Callable[..., Iterator[Remark]]) -> None:
+        if self._is_over and self._apply is not None:
+            for rule in rules:
+                self._apply(rule, self._training, self)
+            self._apply = self._training = None
+
+    def sum_of_others(self) -> float:
+        """Return the terms of the cost that do not depend on the data, with the present values of the variables."""
+        return 0.0 if self.loss is None else float(sum(self.trainer.sess.run(self.loss.others)))
+
+
+def negative_cross_entropy(epoch: FirstEpoch, cost: float) -> Iterator[Remark]:
+    """
+    T03: the cost of a step is a cross entropy, and is negative.
+
+    Why: a cross entropy of labels from 0 to 1 is at least 0. With other labels, it falls for as long as the logits grow.
+
+    Args:
+        epoch: the callback that has seen the cost.
+        cost: the cost.
+
+    Source: labels -1 and 1 in a sigmoid cross entropy.
+    """
+    if epoch.loss is not None and cost - epoch.sum_of_others() < 0:
+        text = f"the cost is a cross entropy, but it is {cost:.3g}, so labels are not in [0, 1]."
+        yield remark_on("T03", epoch.loss.op, text, "Look at the labels of a datapoint; one-hot labels are 0 or 1.")
+
+
+def first_epoch(training: ExaminedTraining, epoch: FirstEpoch) -> Iterator[Remark]:
+    """
+    T04: after the first epoch, the cross entropy is larger than at the beginning, or not below that of equal probabilities; or
+    validation is as bad as chance although training is not.
+
+    Why: the model does not learn, e.g. because the learning rate is too large or too small, or labels and samples do not
+    belong together. Or training and validation differ, in their data or in the moving averages of batch normalization.
+
+    Compares the costs of the first and last 20 steps. Does not report epochs of fewer than 100 steps, or costs that are
+    not the mean of one cross entropy plus terms without data.
+
+    Args:
+        training: the training.
+        epoch: the callback that has seen the costs.
+
+    Source: neural-net-checklist.
+    """
+    if epoch.loss is None or len(epoch.last) < _NUM_COSTS or not np.isfinite(epoch.first + epoch.last).all():
+        return
+    others = epoch.sum_of_others()
+    first, last = np.mean(epoch.first) - others, np.mean(epoch.last) - others
+    error = math.hypot(np.std(epoch.first), np.std(epoch.last)) / math.sqrt(_NUM_COSTS)
+    chance = _cost_of_chance(epoch.loss)
+    advice = "Look at the learning rate, at the labels, and whether they belong to the samples; try lint='deep'."
+    if last > _WORSE * first and last - first > _ERRORS * error:
+        text = f"after the first epoch, the cross entropy is {last:.3g}, and it was {first:.3g} at the beginning."
+        yield remark_on("T04", epoch.loss.op, text, advice)
+    elif chance and last >= _CHANCE * chance and (last > first / _WORSE or last < _WORSE * chance):
+        text = (
+            f"after the first epoch, the cross entropy is {last:.3g}, and that of equal probabilities is {chance:.3g}."
+        )
+        yield remark_on("T04", epoch.loss.op, text, advice)
+    elif chance and last < _LEARNT * chance and epoch.loss.loss is not None and not epoch.loss.is_sigmoid:
+        yield from _validation_by_chance(training, epoch.loss.loss.logits.shape.as_list()[-1], last)
+
+
+def _cost_of_chance(loss: SignedLoss) -> float:
+    """Return the cross entropy of equal probabilities; 0 if it is not known."""
+    if not loss.is_mean or loss.loss is None:
+        return 0.0
+    shape = loss.loss.logits.shape
+    num_classes = 2 if loss.is_sigmoid else shape.as_list()[-1] if shape.rank else None
+    return math.log(num_classes or 1)
+
+
+def _validation_by_chance(training: ExaminedTraining, num_classes: int, cost: float) -> Iterator[Remark]:
+    monitors = training.trainer.monitors
+    for name in dict.fromkeys(name for runner in training.runners for name in runner.reported_names):
+        direction = certain_direction(name) if _RATIO.search(name.lower()) else 0
+        history = monitors.get_history(name)
+        if not direction or not history:
+            continue
+        accuracy = history[-1][1] if direction > 0 else 1 - history[-1][1]
+        if 0 <= accuracy <= _CHANCE_OF_CLASSES / num_classes:
+            text = (
+                f"{name} is {history[-1][1]:.3g} after the first epoch, as if one of {num_classes} classes were guessed, but the "
+                f"cross entropy of training has fallen to {cost:.3g}."
+            )
+            advice = "Compare a datapoint of validation with one of training, and look at BatchNorm and its updates."
+            yield Remark("T04", name, text, advice)
+
+
+def rates_of_zero(training: ExaminedTraining, _: FirstEpoch) -> Iterator[Remark]:
+    """
+    T04: when the second epoch begins, a learning rate is 0.
+
+    Why: a callback has set it to 0, e.g. by a division of integers, or has not set it yet.
+
+    Args:
+        training: the training.
+
+    Source: rates that a function of the script computes.
+    """
+    rates = [variable_behind(rate) for rate in find_rates(training)]
+    zeros = [rate for rate in rates if rate is not None and not np.any(training.trainer.sess.run(rate))]
+    if zeros:
+        text = "the learning rate is 0 after the first epoch, so the updates change nothing."
+        yield remark_on("T04", zeros, text, "Look at the callback that sets it.")

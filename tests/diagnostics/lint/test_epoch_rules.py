@@ -1,0 +1,268 @@
+"""Rules of lint about the sign of a cross entropy, and about the numbers of the first epoch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fakes.linted import Classifier, lint
+
+from tensorpack_lite.callbacks.inference import ClassificationError, ScalarStats
+from tensorpack_lite.callbacks.inference_runner import InferenceRunner
+from tensorpack_lite.callbacks.param.setter import HyperParamSetterWithFunc
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.batch import BatchData
+from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.input_source.feed import FeedInput
+from tensorpack_lite.input_source.queueing import QueueInput
+from tensorpack_lite.loop.callback_factory import CallbackFactory
+from tensorpack_lite.models import FullyConnected, l2_regularizer, regularize_cost
+from tensorpack_lite.train.config import TrainConfig
+from tensorpack_lite.train.interface import launch_train_with_config
+from tensorpack_lite.train.multi_gpu import SyncMultiGPUTrainerReplicated
+from tensorpack_lite.train.simple import SimpleTrainer
+
+
+def logits_of(image, name="fc"):
+    """Return logits [N, 10]."""
+    return FullyConnected(name, image, 10, kernel_initializer=tf.zeros_initializer())
+
+
+def losses_of(image, label):
+    """Return the cross entropies of the samples, [N]."""
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits_of(image), labels=label)
+
+
+def right(image, label):
+    return tf.reduce_mean(losses_of(image, label))
+
+
+def log_of(image, label):
+    """Return one-hot labels and logarithms of probabilities, [N, 10] each."""
+    return tf.one_hot(label, 10), tf.math.log(tf.nn.softmax(logits_of(image)) + 1e-8)
+
+
+def binary(image, label):
+    """Return logits and labels of a binary classification, [N] each."""
+    return tf.squeeze(FullyConnected("fc", image, 1), 1), tf.cast(label > 4, tf.float32)
+
+
+# G29
+def without_minus(image, label):
+    truth, logarithm = log_of(image, label)
+    return tf.reduce_mean(tf.reduce_sum(truth * logarithm, 1))
+
+
+def without_minus_log_softmax(image, label):
+    cost = tf.reduce_mean(tf.nn.log_softmax(logits_of(image)) * tf.one_hot(label, 10))
+    return cost + 1e-4 * tf.nn.l2_loss(tf.trainable_variables()[0])
+
+
+def with_minus(image, label):
+    return -tf.reduce_mean(losses_of(image, label))
+
+
+def with_a_negative_factor(image, label):
+    return tf.reduce_mean(-1.0 * losses_of(image, label))
+
+
+def binary_without_minus(image, label):
+    logits, truth = binary(image, label)
+    p = tf.clip_by_value(tf.sigmoid(logits), 1e-6, 1 - 1e-6)
+    return tf.reduce_mean(truth * tf.math.log(p) + (1 - truth) * tf.math.log(1 - p))
+
+
+def sigmoid_with_minus(image, label):
+    logits, truth = binary(image, label)
+    return tf.negative(tf.reduce_sum(tf.nn.sigmoid_cross_entropy_with_logits(labels=truth, logits=logits)))
+
+
+def own_cross_entropy(image, label):
+    truth, logarithm = log_of(image, label)
+    return -tf.reduce_mean(tf.reduce_sum(truth * logarithm, 1))
+
+
+def own_binary_cross_entropy(image, label):
+    logits, truth = binary(image, label)
+    p = tf.clip_by_value(tf.sigmoid(logits), 1e-6, 1 - 1e-6)
+    return tf.reduce_mean(-truth * tf.math.log(p) - (1 - truth) * tf.math.log(1 - p))
+
+
+def adversary(image, label):
+    logits = logits_of(image, "adversary")
+    return right(image, label) - tf.reduce_mean(
+        tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label)
+    )
+
+
+def policy_gradient(image, label):
+    truth, logarithm = log_of(image, label)
+    advantage = tf.reduce_mean(image, [1, 2, 3]) - 0.5
+    return tf.reduce_mean(tf.reduce_sum(truth * logarithm, 1) * advantage)
+
+
+def policy_gradient_of_cross_entropies(image, label):
+    return tf.reduce_mean(losses_of(image, label) * (tf.reduce_mean(image, [1, 2, 3]) - 0.5))
+
+
+def entropy(image, label):
+    p = tf.nn.softmax(logits_of(image))
+    return tf.reduce_mean(tf.reduce_sum(p * tf.math.log(p), 1))
+
+
+def weighted_mean(image, label):
+    return tf.losses.sparse_softmax_cross_entropy(label, logits_of(image), weights=tf.cast(label > 2, tf.float32))
+
+
+@pytest.mark.parametrize(
+    "get_cost",
+    [without_minus, without_minus_log_softmax, with_minus, with_a_negative_factor, binary_without_minus, sigmoid_with_minus],
+    ids=lambda value: value.__name__,
+)  # fmt: skip
+def test_wrong_signs(get_cost):
+    """A cross entropy without its minus sign, or with one too many, has a remark before the first step."""
+    (remark,) = lint(get_cost)
+    assert "G29" == remark.rule
+    assert "falls when predictions get worse" in remark.text
+    assert remark.place
+
+
+@pytest.mark.parametrize(
+    "get_cost",
+    [right, own_cross_entropy, own_binary_cross_entropy, adversary, policy_gradient, policy_gradient_of_cross_entropies,
+     entropy, weighted_mean],
+    ids=lambda value: value.__name__,
+)  # fmt: skip
+def test_right_signs(get_cost):
+    """Cross entropies with the right sign, adversaries, policy gradients and entropies have no remark."""
+    assert [] == lint(get_cost)
+
+
+# The numbers of the first epoch
+def prototypes(count=200, shift=0, labels=10):
+    """Return a separable data set of images whose labels are moved by `shift`."""
+    random = np.random.RandomState(0)
+    centers = random.rand(10, 8, 8, 3).astype("float32")
+    rows = [
+        [centers[k % 10] + 0.1 * random.rand(8, 8, 3).astype("float32"), (k + shift) % labels] for k in range(count)
+    ]
+    return BatchData(DataFromList(rows, shuffle=True), 10)
+
+
+def train(get_cost=right, rate=0.1, callbacks=(), steps=120, epochs=2, trainer=None, make=FeedInput, **kwargs):
+    """Train a Classifier."""
+
+    class Model(Classifier):
+        def optimizer(self):
+            variable = tf.get_variable("learning_rate", initializer=float(rate), trainable=False)
+            return tf.train.GradientDescentOptimizer(variable)
+
+    config = TrainConfig(
+        model=Model(get_cost),
+        data=make(prototypes()),
+        callbacks=[*callbacks],
+        extra_callbacks=[],
+        monitors=[],
+        steps_per_epoch=steps,
+        max_epoch=epochs,
+        **kwargs,
+    )
+    with tf.Graph().as_default():
+        launch_train_with_config(config, trainer or SimpleTrainer())
+
+
+def found(log_lines):
+    """Return the remarks in the log, without their title."""
+    return [remark for line in log_lines if line.startswith("Lint") for remark in line.split("\n")[1:]]
+
+
+def sigmoid_of_signs(image, label):
+    logits, truth = binary(image, label)
+    return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=2 * truth - 1, logits=logits))
+
+
+def sigmoid_of_numbers(image, label):
+    logits, _ = binary(image, label)
+    return tf.losses.sigmoid_cross_entropy(tf.cast(label, tf.float32), logits)
+
+
+def softmax_of_signs(image, label):
+    truth = 2 * tf.one_hot(label, 10) - 1
+    cost = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits_v2(labels=truth, logits=logits_of(image)))
+    return cost + regularize_cost("fc/W", l2_regularizer(1e-4))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("get_cost", [sigmoid_of_signs, sigmoid_of_numbers, softmax_of_signs], ids=lambda f: f.__name__)
+def test_negative_costs(log_lines, get_cost):
+    """A cross entropy that gets negative because of its labels has one remark, at the first such step."""
+    train(get_cost, steps=20, epochs=1)
+    names = [remark.split()[0] for remark in found(log_lines)]
+    assert ["T03"] == [name for name in names if name != "D02"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kwargs", "words"),
+    [
+        ({"rate": -0.05}, " at the beginning."),
+        ({"rate": 1e-7}, "that of equal probabilities is 2.3."),
+        ({"rate": 1e-7, "epochs": 1}, "that of equal probabilities is 2.3."),
+        ({"rate": 1e-7, "get_cost": lambda image, label: tf.losses.sparse_softmax_cross_entropy(label, logits_of(image))},
+         "that of equal probabilities is 2.3."),
+        ({"callbacks": [HyperParamSetterWithFunc("learning_rate", lambda epoch, rate: 0.1 * (epoch < 1))]},
+         "the learning rate is 0 after the first epoch"),
+        ({"rate": 0, "callbacks": [CallbackFactory(trigger=lambda self: None)]}, "the learning rate is 0 after the first epoch"),
+    ],
+    ids=["ascent", "small rate", "one epoch", "tf.losses", "schedule", "rate of 0"],
+)  # fmt: skip
+def test_first_epochs_without_success(log_lines, kwargs, words):
+    """A first epoch that ends with a larger cost, a cost like that of chance, or a rate of 0 has a remark."""
+    train(**kwargs)
+    remarks = found(log_lines)
+    assert {"T04"} == {remark.split()[0] for remark in remarks}
+    assert words in remarks[-1]
+
+
+def with_statistics(image, label):
+    """A model with statistics."""
+    logits = logits_of(image)
+    right = tf.nn.in_top_k(logits, label, 1)
+    tf.cast(tf.logical_not(right), tf.float32, name="incorrect_vector")
+    tf.reduce_mean(tf.cast(right, tf.float32), name="accuracy")
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [(ClassificationError, "validation_error"), (lambda: ScalarStats("accuracy"), "validation_accuracy")],
+)
+def test_validation_as_bad_as_chance(log_lines, make, name):
+    """Validation with wrong labels has a remark if training has learnt something; with right labels it has none."""
+    train(with_statistics, callbacks=[InferenceRunner(prototypes(100), make())])
+    assert [] == found(log_lines)
+    train(with_statistics, callbacks=[InferenceRunner(prototypes(100, shift=1), make())])
+    (remark,) = found(log_lines)
+    assert f"T04 {name}: {name} is " in remark
+    assert "as if one of 10 classes were guessed" in remark
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kwargs",
+    [
+        {},
+        {"epochs": 1},
+        {"rate": 1e-7, "steps": 90},
+        {"rate": 1e-7, "lint": "off"},
+        {"rate": 1e-7, "lint_ignore": ["T04"]},
+        {"rate": 1e-7, "get_cost": lambda image, label: 2 * right(image, label)},
+        {"callbacks": [HyperParamSetterWithFunc("learning_rate", lambda epoch, rate: 0.1 if epoch else 0.01)]},
+        {"trainer": SyncMultiGPUTrainerReplicated([0, 1]), "make": QueueInput},
+    ],
+    ids=["two epochs", "one epoch", "few steps", "off", "ignored", "a multiple", "warm-up", "towers"],
+)
+def test_first_epochs_without_remark(log_lines, kwargs):
+    """A first epoch in which something is learnt, a short one, and ignored rules have no remark."""
+    train(**kwargs)
+    assert [] == found(log_lines)
