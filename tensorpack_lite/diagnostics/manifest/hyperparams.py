@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import Any, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 from ...callbacks.monitor.base import MonitorBase
 from ...loop.callback import Callback
