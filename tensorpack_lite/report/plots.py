@@ -14,10 +14,9 @@ from .groups import Group, Groups, average
 from .html import Html, element
 from .reading import Training
 from .scales import format_number
-from .summary import better_directions, is_loss, is_validation
+from .summary import better_directions, is_loss, is_of_the_machine, is_validation
 
 _LEARNING_RATE = re.compile(r"learning_rate|(^|[^a-z])lr([^a-z]|$)", re.I)
-_OF_THE_MACHINE = re.compile(r"queue_size|^Throughput|Memory|GPUUtil|(^|[_/ ])(time|seconds|secs)$")
 _MAX_POINTS, _MIN_POINTS, _MAX_ALL_POINTS = 2000, 40, 120_000
 _MAX_PLOTS = 300
 _MAX_EPOCH_MARKS = 60
@@ -137,8 +136,7 @@ def _plots(names: List[str]) -> List[Tuple[str, List[str], List[str]]]:
 
     def rank(title: str) -> Tuple[bool, bool, bool, bool]:
         is_result = any(map(better_direction, groups[title]))
-        is_of_the_machine = bool(_OF_THE_MACHINE.search(title))
-        return title != first_loss, is_of_the_machine, not is_result, not has_validation[title]
+        return title != first_loss, is_of_the_machine(title), not is_result, not has_validation[title]
 
     return [
         (title, sorted(groups[title], key=is_validation), rates if title == first_loss else [])
