@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
+from typing import Any, Collection, Dict, Iterator, List, NamedTuple, Tuple
 
 import numpy as np
 
-from ..utils.hyperparams import hyperparams_of, is_own_place, is_seed, without_directory
+from ..utils.hyperparams import ADDED, hyperparams_of, is_own_place, is_seed, without_directory
+from ..utils.plain_values import STOPPED
 from .reading import Training
 
 _NOT_COMPARED = ("rng", "queue", "best")  # state among the described attributes
@@ -58,20 +58,26 @@ def group_trainings(trainings: List[Training]) -> Groups:
     Find the groups of training runs that differ only in seeds, directory, machine, packages and time.
 
     Two training runs are in a group if their manifests have the same hyper-parameters, data, schedules, callbacks, settings,
-    graph and code, and if both have been resumed with the same changes. A training without a manifest is alone, and so is
+    graph and code, as far as they are described, and if both have been resumed with the same changes. A training without a manifest is alone, and so is
     each of two that are compared.
     """
     parts = [_parts(training) for training in trainings]
     if len(trainings) == 2:
         parts = [{**part, "training": str(number)} for number, part in enumerate(parts)]
-    keys = [json.dumps(part, sort_keys=True) for part in parts]
-    found: Dict[str, List[int]] = {}
-    for number, key in enumerate(keys):
-        found.setdefault(key, []).append(number)
-    firsts = [numbers[0] for numbers in found.values()]
-    columns = _columns([_hyperparams(trainings[first]) for first in firsts], [parts[first] for first in firsts])
+    found: List[List[int]] = []
+    for number, part in enumerate(parts):
+        group = next((numbers for numbers in found if all(_is_same(parts[other], part) for other in numbers)), None)
+        if group is None:
+            found.append([number])
+        else:
+            group.append(number)
+    hyperparams = [
+        dict(pair for number in reversed(numbers) for pair in _hyperparams(trainings[number]).items())
+        for numbers in found
+    ]
+    columns = _columns(hyperparams, [parts[numbers[0]] for numbers in found])
     groups = []
-    for number, numbers in enumerate(found.values()):
+    for number, numbers in enumerate(found):
         members = [trainings[index] for index in numbers]
         values = [texts[number] for texts in columns.values()]
         groups.append(Group(number, _name(list(columns), values, members, number), values, members))
@@ -106,11 +112,13 @@ def _last_of_each_step(steps: np.ndarray, values: np.ndarray) -> Tuple[np.ndarra
     return unique, values[::-1][places]
 
 
-def _hyperparams(training: Training) -> Dict[str, Any]:
+def _hyperparams(training: Training, parts: Collection[str] = ()) -> Dict[str, Any]:
+    """Return the hyper-parameters besides seeds and directories, from all parts of the manifest, or from some."""
     directory = str(training.manifest.get("directory") or "")
+    known = {name: part for name, part in training.manifest.items() if not parts or name in parts}
     return {
         name: value
-        for name, value in hyperparams_of(training.manifest).items()
+        for name, value in hyperparams_of(known).items()
         if not is_seed(name) and not is_own_place(name, value, directory)
     }
 
@@ -120,7 +128,7 @@ def _parts(training: Training) -> Dict[str, Any]:
     manifest = training.manifest
     if not manifest:
         return {"directory": training.directory}
-    parts: Dict[str, Any] = {"hyperparameters": _hyperparams(training)}
+    parts: Dict[str, Any] = {"hyperparameters": _hyperparams(training, (ADDED, "code", "length"))}
     for name in ("data", "schedules", "callbacks", "settings", "initial values", "files"):
         parts[name] = manifest.get(name)
     callbacks = manifest.get("callbacks")
@@ -134,8 +142,21 @@ def _parts(training: Training) -> Dict[str, Any]:
     resumptions = manifest.get("resumptions")
     starts = resumptions if isinstance(resumptions, list) else []
     parts["resumptions"] = [start["changed"] for start in starts if isinstance(start, dict) and start.get("changed")]
+    for name in training.part("left out"):  # it failed or took too long
+        parts[name] = STOPPED
     directory = str(manifest.get("directory") or "")
     return _cleaned(without_directory(parts, directory), directory)
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Return whether two descriptions are equal. What was not described, because a limit was reached, may be anything."""
+    if (isinstance(a, str) and a == STOPPED) or (isinstance(b, str) and b == STOPPED):
+        return True
+    if isinstance(a, dict) and isinstance(b, dict):
+        return set(a) == set(b) and all(_is_same(a[name], b[name]) for name in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_is_same, a, b))
+    return bool(a == b)
 
 
 def _cleaned(value: Any, directory: str) -> Any:
@@ -165,10 +186,11 @@ def _columns(hyperparams: List[Dict[str, Any]], parts: List[Dict[str, Any]]) -> 
     for name in dict.fromkeys(name for part in parts for name in part):
         if len(set(zip(*columns.values()))) == len(parts):
             break
-        texts = [json.dumps(part.get(name), sort_keys=True) for part in parts]
-        letters = {text: _letter(number) for number, text in enumerate(dict.fromkeys(texts))}
+        values = [part.get(name) for part in parts]
+        firsts = [next(k for k, other in enumerate(values) if _is_same(other, value)) for value in values]
+        letters = {first: _letter(number) for number, first in enumerate(dict.fromkeys(firsts))}
         if len(letters) > 1 and name not in ("hyperparameters", "training", "directory"):
-            columns[name] = [letters[text] for text in texts]
+            columns[name] = [letters[first] for first in firsts]
     return columns
 
 

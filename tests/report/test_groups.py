@@ -88,6 +88,20 @@ def test_what_may_differ(tmp_path):
     assert ([["a", "b", "c"]], [], "3 runs") == (members(groups), groups.columns, groups.members[0].name)
 
 
+def test_what_is_not_described(tmp_path):
+    """A part that the manifest lacks, because a limit was reached, does not separate a run, but what else differs does."""
+    known = {"settings": {"model": {"type": "Net", "arguments": {"depth": 3}}}, "graph": {"fingerprint": "x"}}
+    cut = {
+        "settings": {"model": {"type": "Net", "arguments": {"depth": "..."}}},
+        "graph": None,
+        "left out": {"graph": "slow"},
+    }
+    other = {**cut, "data": []}
+    parts = {"a": known, "b": cut, "c": known, "d": other}
+    groups = groups_of(*[write(tmp_path, name, **changes) for name, changes in parts.items()])
+    assert [["a", "b", "c"], ["d"]] == members(groups)
+
+
 def test_two_are_compared(tmp_path):
     """Two training runs, and those without a manifest, are not a group."""
     assert [["a"], ["b"]] == members(groups_of(write(tmp_path, "a", seed=1), write(tmp_path, "b", seed=2)))

@@ -94,7 +94,7 @@ def _wrap(cells: list[str]) -> list[str]:
     for number, cell in enumerate(cells[1:], 1):
         is_last_line, num_left = len(lines) == _MAX_LINES, len(cells) - number
         more = f", and {num_left - 1} more" if is_last_line and num_left > 1 else ""
-        if len(lines[-1]) + len(f", {cell}{more}") <= room:
+        if len(lines[-1]) + len(f", {cell}{more or ','}") <= room:
             lines[-1] += f", {cell}"
         elif is_last_line:
             lines[-1] += f", and {num_left} more"
