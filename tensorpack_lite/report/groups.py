@@ -131,11 +131,6 @@ def _parts(training: Training) -> Dict[str, Any]:
     parts: Dict[str, Any] = {"hyperparameters": _hyperparams(training, (ADDED, "code", "length"))}
     for name in ("data", "schedules", "callbacks", "settings", "initial values", "files"):
         parts[name] = manifest.get(name)
-    callbacks = manifest.get("callbacks")
-    if isinstance(callbacks, list):  # the values of this one are compared by name
-        parts["callbacks"] = [
-            cb for cb in callbacks if not (isinstance(cb, dict) and cb.get("type") == "RecordHyperParams")
-        ]
     graph, code = training.part("graph"), training.part("code")
     parts["graph"] = [graph.get("fingerprint"), graph.get("optimizer")]
     parts["code"] = [code.get(name) for name in ("files", "omitted", "git")]

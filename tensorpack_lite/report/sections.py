@@ -81,7 +81,10 @@ def draw_groups(groups: Groups) -> Html:
     """Return a table with a row for each group: the hyper-parameters that differ, and mean and deviation of the best values."""
     head, rows = table_of_groups(groups)
     marked = [[join(_swatch(group), row[0]), *row[1:]] for group, row in zip(groups.members, rows)]
-    remark = "Training runs that differ only in their seeds are a group. Best values: mean \u00b1 standard deviation (n \u2212 1)."
+    remark = (
+        "Training runs that differ only in their seeds are a group. Best values and curves: mean \u00b1 standard deviation "
+        "(n \u2212 1); of curves, at the steps that all runs of the group have."
+    )
     return element("div", table(head, marked, class_="numbers"), element("p", element("small", remark)))
 
 
@@ -126,7 +129,7 @@ def draw_notes(trainings: List[Training]) -> Html | None:
     """Return what the training runs say of themselves, what is not finite, and which files are missing or damaged; errors first."""
     names: Dict[_Callout, List[str]] = {}
     for training in trainings:
-        for callout in dict.fromkeys(_callouts(training)):
+        for callout in dict.fromkeys(_callouts(training, len(trainings) <= _MAX_HEADLINES)):
             names.setdefault(callout, []).append(training.name)
     drawn = []
     for callout in sorted(names, key=lambda callout: _URGENT.index(callout.tone)):
@@ -135,11 +138,11 @@ def draw_notes(trainings: List[Training]) -> Html | None:
     return element("div", *drawn, class_="notes") if drawn else None
 
 
-def _callouts(training: Training) -> Iterator[_Callout]:
+def _callouts(training: Training, has_headline: bool) -> Iterator[_Callout]:
     state = find_state(training)
     told = [note["text"] for note in training.notes if note["text"]]
     details = state.details.rstrip(": .")
-    is_told = any(text in state.details for text in told) or details in headline(training)
+    is_told = any(text in state.details for text in told) or (has_headline and details in headline(training))
     if state.tone == "bad" and state.details and not is_told:
         yield _Callout("bad", state.word.replace("was ", ""), state.details)
     for sentence in _not_finite(training):

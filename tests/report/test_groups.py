@@ -72,12 +72,11 @@ def test_what_may_differ(tmp_path):
     runs = []
     for name in "abc":
         where = str(tmp_path / "log" / name)
-        recorded = {"type": "RecordHyperParams", "arguments": {"values": {"seed": name}}}
         args = {"type": "argparse.Namespace", "arguments": {"data_seed": name, "log_dir": f"log/{name}"}}
         saver = {"type": "MaxSaver", "arguments": {"checkpoint_dir": where, "best": name}}
         changes = {
             "settings": {"model": {"type": "Net", "arguments": {"args": args}}},
-            "callbacks": [recorded, saver],
+            "callbacks": [saver],
             "hyperparameters": {"seed": name},
             "machine": {"host": name},
             "packages": {"python": name},
@@ -155,6 +154,15 @@ def test_table(tmp_path):
     assert ["group", "runs", "best val_error"] == head
     bests = [0.1, 0.2, 0.5]
     assert [["3 runs", "3 (1 failed)", f"{np.mean(bests):.4g} \u00b1 {np.std(bests, ddof=1):.2g}"]] == rows
+
+
+def test_errors_of_many_runs(tmp_path):
+    """With so many runs that their sentences are left out, the error of one that has failed is still shown."""
+    ended = {"exit": {"outcome": "failed", "error": "ValueError: wrong shape", "epoch": 1, "global_step": 10}}
+    runs = [write(tmp_path, f"s{k}", seed=k, **(ended if k == 4 else {})) for k in range(9)]
+    page = page_of(*runs)
+    assert "s4: ValueError: wrong shape" in page.text
+    assert "train.py finished" not in page.text
 
 
 def test_no_common_step(tmp_path):

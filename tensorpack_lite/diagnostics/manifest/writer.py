@@ -32,7 +32,7 @@ from .hyperparams import RecordHyperParams, tell_monitors
 from .model_graph import ModelGraph
 from .planned import planned_values
 
-_OF_EACH_TRAINING = (MaintainStepCounter, Monitors, ResetInput)
+_NOT_LISTED = (MaintainStepCounter, Monitors, ResetInput, RecordHyperParams)  # of each training, or elsewhere
 # parts that differ between the starts of a training
 _OF_EACH_START = (
     "started", "initial values", "left out", "planned values", "resumptions", "statistics", "exit",
@@ -141,7 +141,7 @@ class ManifestWriter(Callback):
     def _callbacks(self) -> list[Callback]:
         """Return the callbacks, without those that belong to an input or to each trainer."""
         found = [cb for cb in self.trainer.find_callbacks(Callback) if type(cb).__name__[0] != "_"]
-        return [cb for cb in found if not isinstance(cb, _OF_EACH_TRAINING)]
+        return [cb for cb in found if not isinstance(cb, _NOT_LISTED)]
 
     def _settings(self) -> dict[str, Any]:
         trainer = self.trainer

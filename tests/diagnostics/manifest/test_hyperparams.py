@@ -65,7 +65,9 @@ def test_a_training(log_dir, monkeypatch):
         told[name] for name in ("depth", "said", "optimizer", "GradientDescent.learning_rate", "config.steps_per_epoch")
     )
     with open(os.path.join(log_dir, "manifest.json"), encoding="utf-8") as file:
-        assert {"depth": 3, "said": "<$MADE_UP_TOKEN>"} == json.load(file)["hyperparameters"]
+        manifest = json.load(file)
+    assert {"depth": 3, "said": "<$MADE_UP_TOKEN>"} == manifest["hyperparameters"]
+    assert "RecordHyperParams" not in [callback["type"] for callback in manifest["callbacks"]]
 
 
 def test_without_a_directory():
