@@ -58,8 +58,8 @@ def group_trainings(trainings: List[Training]) -> Groups:
     Find the groups of training runs that differ only in seeds, directory, machine, packages and time.
 
     Two training runs are in a group if their manifests have the same hyper-parameters, data, schedules, callbacks, settings,
-    graph and code, as far as they are described, and if both have been resumed with the same changes. A training without a manifest is alone, and so is
-    each of two that are compared.
+    graph and code, as far as they are described, and if both have been resumed with the same changes. A training without a
+    manifest is alone, and so is each of two that are compared.
     """
     parts = [_parts(training) for training in trainings]
     if len(trainings) == 2:
@@ -132,7 +132,7 @@ def _parts(training: Training) -> Dict[str, Any]:
     for name in ("data", "schedules", "callbacks", "settings", "initial values", "files"):
         parts[name] = manifest.get(name)
     graph, code = training.part("graph"), training.part("code")
-    parts["graph"] = [graph.get("fingerprint"), graph.get("optimizer")]
+    parts["graph"] = [graph.get(name) for name in ("fingerprint", "variables", "optimizer")]
     parts["code"] = [code.get(name) for name in ("files", "omitted", "git")]
     resumptions = manifest.get("resumptions")
     starts = resumptions if isinstance(resumptions, list) else []
