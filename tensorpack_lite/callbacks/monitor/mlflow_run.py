@@ -88,13 +88,15 @@ class MLflowMonitor(RowMonitor):
         run = self._client.create_run(experiment_id, tags=self._tags, run_name=self._run_name)
         self.run_id = run.info.run_id
         param = self._mlflow.entities.Param
-        params = [param(_NOT_ALLOWED.sub("_", name), str(value)[:_MAX_CHARS]) for name, value in self._params.items()]
+        valid = {_NOT_ALLOWED.sub("_", name): str(value) for name, value in self._params.items()}
+        params = [param(name, value) for name, value in valid.items()]
         for first in range(0, len(params), _MAX_PARAMS):
             self._client.log_batch(self.run_id, params=params[first : first + _MAX_PARAMS])
 
     def process_hyperparams(self, values: Mapping[str, Value]) -> None:
         """Keep hyper-parameters until the run starts. MLflow changes none of a run that is continued."""
-        self._params = {**values, **self._params}
+        short = {name: value[:_MAX_CHARS] if isinstance(value, str) else value for name, value in values.items()}
+        self._params = {**short, **self._params}
 
     def process_text(self, name: str, val: Sequence[str]) -> None:
         """Send texts as a file of the run, named after the step."""
