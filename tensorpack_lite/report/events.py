@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, TypeVar
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from ..dataflow.files.tfrecord import read_records
 from ..utils.protobuf import read_fields
@@ -51,9 +51,6 @@ class LoggedText(NamedTuple):
     texts: List[str]
 
 
-_Logged = TypeVar("_Logged", LoggedImage, LoggedText)
-
-
 def read_logged(
     path: str,
     last_step: Optional[int],
@@ -81,7 +78,7 @@ def read_logged(
                 _keep(texts.setdefault(tag, []), text, last_step)
 
 
-def _keep(kept: List[_Logged], logged: _Logged, last_step: Optional[int]) -> None:
+def _keep(kept: List[Any], logged: Any, last_step: Optional[int]) -> None:
     """Replace what was logged in the same tenth of the training, unless that is newer."""
     part = _part(logged.step, last_step)
     same_part = [earlier for earlier in kept if _part(earlier.step, last_step) == part]
@@ -113,7 +110,8 @@ def _texts_in(record: bytes, known: Dict[str, List[LoggedText]]) -> Iterator[Tup
         tag = fields.get(_TAG, b"").decode("utf-8", errors="replace")
         if tag in known or _PLUGIN_NAME in fields.get(_METADATA, b""):
             parts = read_fields(fields.get(_TENSOR, b""))
-            texts = [content.decode("utf-8", errors="replace") for kind, content in parts if kind == _STRING_VAL]
+            strings = [content for kind, content in parts if kind == _STRING_VAL and isinstance(content, bytes)]
+            texts = [content.decode("utf-8", errors="replace") for content in strings]
             if texts:
                 yield tag, LoggedText(event.get(_STEP, 0), texts)
 
