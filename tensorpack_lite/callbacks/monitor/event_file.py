@@ -127,7 +127,7 @@ class TFEventWriter(MonitorBase):
 
 def _hyperparams_summary(values: Mapping[str, Value], name: str) -> tf.Summary:
     """
-    Return the summary that TensorBoard's plugin HParams reads: a `SessionStartInfo` in the metadata.
+    Return the summary that TensorBoard's plugin HParams reads: a session's start, in the metadata.
 
     Its messages are written by hand, because TensorBoard, which defines them, need not be installed.
     """
