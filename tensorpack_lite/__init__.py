@@ -46,7 +46,7 @@ _TENSORFLOW_NAMES = {
     "NoOpTrainer", "ObjAttrParam", "OfflinePredictor", "OnlinePredictor", "PReLU", "PeakMemoryTracker",
     "PeriodicCallback", "PeriodicRunHooks", "PeriodicTrigger", "PlaceholderInput", "PredictConfig", "PredictorBase",
     "Preempted", "ProcessTensors", "ProgressBar", "ProxyCallback", "QueueInput", "QueueInputTrainer",
-    "RegressionErrors", "ReportWriter", "RunOp", "RunUpdateOps", "SaverRestore", "SaverRestoreRelaxed", "ScalarPrinter", "ScalarStats",
+    "RecordHyperParams", "RegressionErrors", "ReportWriter", "RunOp", "RunUpdateOps", "SaverRestore", "SaverRestoreRelaxed", "ScalarPrinter", "ScalarStats",
     "ScalarTable", "ScheduledHyperParamSetter", "SendMonitorData", "SendStat", "SessionInit",
     "SessionRunTimeout", "ShardedInferenceRunner", "SimpleDatasetPredictor", "SimpleMovingAverage",
     "SimpleTrainer", "SingleCostTrainer", "SmartInit", "Speed", "StagingInput", "StartProcOrThread",

@@ -74,6 +74,7 @@ from .trigger import EnableCallbackIf, PeriodicCallback, PeriodicRunHooks, Perio
 from .worst_samples import WorstSamples
 
 if TYPE_CHECKING:
+    from ..diagnostics.manifest.hyperparams import RecordHyperParams
     from ..diagnostics.manifest.writer import ManifestWriter
     from ..diagnostics.model_summary.callback import ModelSummary
     from ..diagnostics.nan.nan import TerminateOnNaN
@@ -91,8 +92,8 @@ __all__ = [
     "MLflowMonitor", "ManifestWriter", "MaxSaver", "MergeAllSummaries", "MinSaver", "ModelSaver",
     "ModelSummary", "MonitorBase", "Monitors", "MovingAverageSummary", "ObjAttrParam", "PeakMemoryTracker",
     "PeriodicCallback", "PeriodicRunHooks", "PeriodicTrigger", "ProcessTensors", "ProgressBar",
-    "ProxyCallback", "RegressionErrors", "ReportWriter", "RunOp", "RunUpdateOps", "ScalarPrinter",
-    "ScalarStats", "ScalarTable", "ScheduledHyperParamSetter", "SendMonitorData", "SendStat",
+    "ProxyCallback", "RecordHyperParams", "RegressionErrors", "ReportWriter", "RunOp", "RunUpdateOps",
+    "ScalarPrinter", "ScalarStats", "ScalarTable", "ScheduledHyperParamSetter", "SendMonitorData", "SendStat",
     "SessionRunTimeout", "ShardedInferenceRunner", "SimpleMovingAverage", "Speed", "StartProcOrThread",
     "StatMonitorParamSetter", "SwapEMAWeights", "TFEventWriter", "TFLocalCLIDebugHook", "TensorPrinter",
     "TerminateOnNaN", "ThroughputTracker", "TopKSaver", "WandbMonitor", "WorstSamples",
@@ -103,6 +104,7 @@ _DIAGNOSTICS = {
     "LossSpike": "nan.spike",
     "ManifestWriter": "manifest.writer",
     "ModelSummary": "model_summary.callback",
+    "RecordHyperParams": "manifest.hyperparams",
     "Speed": "speed.speed",
     "TerminateOnNaN": "nan.nan",
 }

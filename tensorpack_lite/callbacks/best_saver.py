@@ -183,8 +183,8 @@ class MinSaver(Callback):
         record = json.dumps({"stat": self.monitor_stat, "step": step, "value": value})
         self._store.copy(checkpoint, self._filename, {f"{self._filename}.json": record})
         self.best = (step, value)
-        best = f"{'maximum' if self.reverse else 'minimum'} '{self.monitor_stat}' = {value:.5g}"
-        logger.info(f"Model at step {step} with {best} saved to {self._store.path(self._filename)}.")
+        path = logger.shown_path(self._store.path(self._filename))
+        logger.info(f"Best {self.monitor_stat} {value:.5g} saved to {path}.")
 
     def _read_record(self) -> tuple[int, float] | None:
         """Read the best value of an earlier training, if this training continues it."""

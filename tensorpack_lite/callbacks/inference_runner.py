@@ -231,7 +231,7 @@ class InferenceRunnerBase(Callback):
             inf.before_epoch()
         with held_position(self._input_source.flow):
             self._input_source.reset_state()
-            with get_tqdm(total=self._num_datapoints(), desc=self._tower_name) as bar:
+            with get_tqdm(total=self._num_datapoints(), desc=self._tower_name, leave=False) as bar:
                 self._run_all(bar)
         for inf in self.infs:
             inf.trigger_epoch()

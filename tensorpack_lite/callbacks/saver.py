@@ -203,7 +203,7 @@ class ModelSaver(Callback):
     ) -> None:
         self._store.save(name, write, read_back)
         self._store.record(name, self.max_to_keep, self._lasting.__contains__)
-        logger.info("Model saved to %s.", self._store.path(name))
+        logger.info("Model saved to %s.", logger.shown_path(self._store.path(name)))
 
     def _write(self, prefix: str) -> None:
         self.saver.save(tf.get_default_session(), prefix, write_meta_graph=False, write_state=False)

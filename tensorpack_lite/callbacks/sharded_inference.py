@@ -102,7 +102,7 @@ class ShardedInferenceRunner(InferenceRunner):
         self._input_source.reset_state()
         total, number = length_or_none(self._part.ds), 1
         self._num_run = self._num_samples = 0
-        with get_tqdm(total=total, desc=self._tower_name, disable=not is_chief) as bar:
+        with get_tqdm(total=total, desc=self._tower_name, leave=False, disable=not is_chief) as bar:
             while True:
                 packed = self._run_shard(number)
                 number = self._agree([len(rows) for rows in packed])

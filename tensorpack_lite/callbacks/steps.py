@@ -20,9 +20,12 @@ from .graph import ProcessTensors
 
 class ProgressBar(Callback):
     """
-    Callback that shows the progress of each epoch, and the values of scalars next to it.
+    Callback that shows the progress of each epoch, the time left of the epoch and of the whole training, and the values of
+    scalars next to it.
 
-    Without a terminal or notebook, progress is logged as one line every 30 seconds; see `get_tqdm`.
+    Without a terminal or notebook, progress is logged as one line every 30 seconds; see `get_tqdm`. The time left of the
+    training is an estimate from all time so far, including that between epochs. It is left out in the last epoch, and if
+    the training has no last one.
 
     Args:
         names: names of scalar tensors to show; `[]` shows none. None means the trainer's cost, if it has one.
@@ -52,6 +55,7 @@ class ProgressBar(Callback):
             0.0  # when the bar is redrawn; tqdm itself is asked only then, because that costs time in each step
         )
         self._num_new = 0  # steps that the bar does not know
+        self._began_at, self._num_done = 0.0, 0  # the first step of this process, and the number of steps since then
         self._on_first_cost: Callable[[float], None] | None = None
 
     def hang_detector_cost(self, function: Callable[[float], None]) -> None:
@@ -78,6 +82,8 @@ class ProgressBar(Callback):
     def _before_epoch(self) -> None:
         self._step_has_values = False
         self._loop = loop = self.trainer.loop
+        if self._num_done == 0:
+            self._began_at = time.monotonic()
         self._last_step = loop.steps_per_epoch - 1
         self._bar = get_tqdm(
             total=loop.steps_per_epoch,
@@ -107,8 +113,8 @@ class ProgressBar(Callback):
         has_values, self._step_has_values = self._step_has_values, False
         if time.monotonic() < self._due_at:
             return  # it is the last step of the epoch
+        self._show_values()
         if has_values:
-            self._show_values()
             function, self._on_first_cost = self._on_first_cost, None
             if function is not None and self._values:
                 function(self._values[0])
@@ -116,8 +122,7 @@ class ProgressBar(Callback):
         self._due_at = time.monotonic() + self._interval
 
     def _after_epoch(self) -> None:
-        if self._values is not None:
-            self._show_values()
+        self._show_values()
         self._close()
 
     def _after_train(self) -> None:
@@ -125,9 +130,21 @@ class ProgressBar(Callback):
 
     def _show_values(self) -> None:
         self._bar.set_postfix(zip(self._labels, self._values or ()), refresh=False)
+        words = [self._bar.postfix, self._time_left()]
+        self._bar.set_postfix_str(", ".join(filter(None, words)), refresh=False)
+
+    def _time_left(self) -> str:
+        """Return the time left of the whole training; "" if it is that of the epoch, or not known."""
+        loop, max_epoch, num_done = self._loop, self.trainer.max_epoch, self._num_done + self._num_new
+        if max_epoch >= ENDLESS or loop.epoch_num >= max_epoch or num_done == 0:
+            return ""
+        steps = loop.steps_per_epoch * (max_epoch - loop.epoch_num + 1) - loop.num_done
+        seconds = (time.monotonic() - self._began_at) / num_done * steps
+        return f"all {self._bar.format_interval(seconds)}"
 
     def _count_new(self) -> None:
         num_new, self._num_new = self._num_new, 0
+        self._num_done += num_new
         self._bar.update(num_new)
 
     def _close(self) -> None:

@@ -90,9 +90,8 @@ class TopKSaver(MinSaver):
         self._write_record(self.kept, [old_step for old_step, _ in dropped])
         for old_step, _ in dropped:
             self._store.remove(self._name_of(old_step))
-        path, rank = self._store.path(self._name_of(step)), self.kept.index((step, value)) + 1
-        model = f"Model at step {step} with '{self.monitor_stat}' = {value:.5g}"
-        logger.info(f"{model} saved to {path}, rank {rank} of the best {self.k}.")
+        path, rank = logger.shown_path(self._store.path(self._name_of(step))), self.kept.index((step, value)) + 1
+        logger.info(f"{self.monitor_stat} {value:.5g}, rank {rank} of the best {self.k}, saved to {path}.")
 
     def _name_of(self, step: int) -> str:
         return f"{self._filename}-{step}"

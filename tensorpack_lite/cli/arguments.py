@@ -149,7 +149,8 @@ def _add_training_commands(add: Callable[..., _Parser]) -> None:
 
     command = add(
         "report",
-        "Write one HTML file with the curves, images, notes, settings and log of one or several training runs.",
+        "Write one HTML file with the curves, images, notes, settings and log of one or several training runs; of several, also "
+        "print a table with mean and deviation of those that differ only in their seeds.",
         "Example: report train_log/a train_log/b -o report.html",
     )
     command.add_argument("paths", nargs="+", metavar="directory", help="directory of a training")

@@ -6,11 +6,11 @@ import argparse
 import json
 import os
 import sys
-from typing import Any
 
 from ..diagnostics.diff.run_diff import Run, Section, compare
 from ..diagnostics.diff.run_verdict import verdict
 from ..utils.errors import parsing
+from ..utils.hyperparams import without_directory
 from ..utils.json_rows import read_json_rows
 from ..utils.manifest_file import FILENAME, read_manifest
 from .checkpoints import read_variables
@@ -75,18 +75,6 @@ def read_run(path: str) -> Run:
     content = read_manifest(manifest)
     return Run(
         path,
-        {**_without_directory(content, str(content.get("directory"))), "directory": content.get("directory")},
+        {**without_directory(content, str(content.get("directory"))), "directory": content.get("directory")},
         read_json_rows(stats) if os.path.isfile(stats) else None,
     )
-
-
-def _without_directory(value: Any, directory: str) -> Any:
-    """Replace the path of the training's own directory, which differs between any two training runs."""
-    if isinstance(value, str):
-        is_inside = value == directory or value.startswith(directory + os.sep)
-        return f"<log>{value[len(directory) :]}" if is_inside else value
-    if isinstance(value, list):
-        return [_without_directory(item, directory) for item in value]
-    if isinstance(value, dict):
-        return {name: _without_directory(item, directory) for name, item in value.items()}
-    return value

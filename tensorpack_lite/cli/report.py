@@ -6,9 +6,12 @@ import argparse
 import os
 import sys
 
-from ..report.page import FILENAME, make_page, write_report
+from tabulate import tabulate
+
+from ..report.groups import group_trainings
+from ..report.page import FILENAME, make_page, save_page
 from ..report.reading import read_training
-from ..report.sections import Comparison
+from ..report.sections import Comparison, table_of_groups
 from ..report.serving import ReportServer
 from ..utils.errors import DamagedFileError
 from .diff import compare_runs
@@ -26,7 +29,11 @@ def report(args: argparse.Namespace) -> int:
     if args.port:
         raise ValueError("--port is for --serve (expected both, got a port only).")
     path = args.output or (os.path.join(args.paths[0], FILENAME) if len(args.paths) == 1 else FILENAME)
-    write_report(args.paths, path, _compare(args.paths))
+    trainings = [read_training(directory) for directory in args.paths]
+    save_page(make_page(trainings, _compare(args.paths)), path)
+    if len(trainings) > 1:
+        head, rows = table_of_groups(group_trainings(trainings))
+        sys.stdout.write(f"{tabulate(rows, head, disable_numparse=True)}\n\n")
     sys.stdout.write(f"The report of {', '.join(args.paths)} is {path}, {os.path.getsize(path) / 1e6:.1f} MB.\n")
     return 0
 

@@ -221,6 +221,10 @@ class LoopMonitors(ABC):
         """Send one or more images to all monitors."""
 
     @abstractmethod
+    def put_text(self, name: str, val: str | Sequence[str]) -> None:
+        """Send one or more texts to all monitors."""
+
+    @abstractmethod
     def put_summary(self, summary: tf.Summary | bytes) -> None:
         """Send a `tf.Summary` to all monitors."""
 

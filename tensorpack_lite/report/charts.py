@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -24,10 +24,12 @@ class Series(NamedTuple):
     Attributes:
         name: the scalar.
         label: its name in the legend.
-        run: the number of its training.
+        run: the number of its training, or group of training runs.
         color: the number of its color.
         is_dashed: whether the line is dashed, so that curves differ not only in their colors.
-        steps, values: float64 [N].
+        steps, values: float64 [N]; of a group, the mean.
+        deviation: the standard deviation, float64 [N], which is drawn as a band; None without a band.
+        members: steps and values of the curves of which it is the mean.
     """
 
     name: str
@@ -37,6 +39,8 @@ class Series(NamedTuple):
     is_dashed: bool
     steps: np.ndarray
     values: np.ndarray
+    deviation: np.ndarray | None = None
+    members: Sequence[Tuple[np.ndarray, np.ndarray]] = ()
 
 
 class Mark(NamedTuple):
@@ -87,8 +91,10 @@ def draw(chart: Chart, number: int) -> Tuple[Html, Dict[str, Any]]:
     Returns:
         The SVG element, and what the script needs to draw the curves again: the box of the plot, the scales and points.
     """
-    everything = np.concatenate([curve.values for curve in chart.series])
-    linear, log = linear_scale(everything, pad=0.04), log_scale(everything)
+    shown_values = [values for curve in chart.series for values in (curve.values, *(y for _, y in curve.members))]
+    everything = np.concatenate(shown_values)
+    bands = [end for curve in chart.series if curve.deviation is not None for end in _band(curve)]
+    linear, log = linear_scale(np.concatenate([everything, *bands]), pad=0.04), log_scale(everything)
     shown = log if log is not None and choose_log(everything) else linear
     x_scale = linear_scale(np.array(chart.x_range))
     box = _Box(_STRIP_HEIGHT if chart.is_strip else _HEIGHT, x_scale)
@@ -134,17 +140,34 @@ class _Box:
         return self.bottom - scale.place(np.asarray(values, np.float64)) * (self.bottom - _TOP)
 
 
+def _band(curve: Series) -> Tuple[np.ndarray, np.ndarray]:
+    """Return the ends of the band."""
+    return curve.values - curve.deviation, curve.values + curve.deviation
+
+
 def _thinned(curve: Series, limit: int) -> Series:
     kept = thin(curve.values, limit)
-    return curve._replace(steps=curve.steps[kept], values=curve.values[kept])
+    members = [(steps[places], values[places]) for steps, values in curve.members for places in [thin(values, limit)]]
+    deviation = None if curve.deviation is None else curve.deviation[kept]
+    return curve._replace(steps=curve.steps[kept], values=curve.values[kept], deviation=deviation, members=members)
 
 
 def _points(curve: Series) -> Dict[str, Any]:
     """Return the points of a curve as JSON values: differences of steps, and values with 5 digits."""
-    steps = [int(step) for step in curve.steps]
-    values = [float(f"{value:.5g}") if np.isfinite(value) else None for value in curve.values.tolist()]
-    differences = [step - before for step, before in zip(steps, [0, *steps])]
-    return {"label": curve.label, "run": curve.run, "x": differences, "y": values}
+    found: Dict[str, Any] = {"label": curve.label, "run": curve.run, **_place(curve.steps, curve.values)}
+    if curve.deviation is not None:
+        found["deviation"] = _digits(curve.deviation)
+        found["members"] = [_place(*member) for member in curve.members]
+    return found
+
+
+def _place(steps: np.ndarray, values: np.ndarray) -> Dict[str, Any]:
+    whole = [int(step) for step in steps]
+    return {"x": [step - before for step, before in zip(whole, [0, *whole])], "y": _digits(values)}
+
+
+def _digits(values: np.ndarray) -> List[Any]:
+    return [float(f"{value:.5g}") if np.isfinite(value) else None for value in values.tolist()]
 
 
 def _describe(chart: Chart) -> str:
@@ -154,7 +177,8 @@ def _describe(chart: Chart) -> str:
         finite = curve.values[np.isfinite(curve.values)]
         if len(finite):
             first, last, least, most = map(format_number, (*finite[[0, -1]], finite.min(), finite.max()))
-            words.append(f"{curve.label} from {first} to {last}, between {least} and {most}")
+            mean = f" (mean of {len(curve.members)})" if curve.members else ""
+            words.append(f"{curve.label}{mean} from {first} to {last}, between {least} and {most}")
         else:
             words.append(f"{curve.label} is never finite")
     if len(chart.series) > len(words):
@@ -207,7 +231,24 @@ def _draw_curve(curve: Series, box: _Box, scale: Scale) -> Html:
         place = np.nanargmax(ys)
         dot = element("circle", cx=f"{xs[place]:.1f}", cy=f"{ys[place]:.1f}", r=3.5)
     missing = element("path", d=crosses, class_="missing") if crosses else None
-    return element("g", element("path", d=_path(xs, ys)), dot, missing, class_=kind)
+    around = []
+    if curve.deviation is not None:
+        around.append(element("path", d=_band_path(curve, xs, box, scale), class_="band"))
+        paths = [_path(box.x(steps), box.y(values, scale)) for steps, values in curve.members]
+        around += [element("path", d=path, class_="member") for path in paths]
+    return element("g", element("path", d=_path(xs, ys)), dot, missing, *around, class_=kind)
+
+
+def _band_path(curve: Series, xs: np.ndarray, box: _Box, scale: Scale) -> str:
+    """Return the outline of the band; it is broken where it has no place. On a logarithmic scale, it ends at the bottom."""
+    low, high = (box.y(end, scale) for end in _band(curve))
+    low = np.where(np.isnan(low) & np.isfinite(high), box.bottom, low)
+    words = []
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], np.isfinite(high).astype(int), [0]])))
+    for first, end in zip(edges[::2], edges[1::2]):
+        points = [*zip(xs[first:end], high[first:end]), *zip(xs[first:end][::-1], low[first:end][::-1])]
+        words.append("M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points) + "z")
+    return "".join(words)
 
 
 def _path(xs: np.ndarray, ys: np.ndarray) -> str:

@@ -13,6 +13,10 @@
     for (const curve of chart.curves) {
       let step = 0;
       curve.x = curve.x.map(difference => step += difference);
+      for (const member of curve.members || []) {
+        let step = 0;
+        member.x = member.x.map(difference => step += difference);
+      }
       curve.isHidden = false;
     }
     return {...chart, svg, card: svg.closest(".card"), groups: [...svg.querySelectorAll(".curves > g")],
@@ -49,6 +53,25 @@
     });
     return words;
   };
+  // The band around a mean; on a logarithmic scale, it ends at the bottom.
+  const band = (chart, curve, values) => {
+    const deviations = smooth(curve.deviation);
+    let words = "", above = [], below = [];
+    const close = () => {
+      if (above.length) words += "M" + [...above, ...below.reverse()].join("L") + "z";
+      above = [], below = [];
+    };
+    curve.x.forEach((step, k) => {
+      const isThere = values[k] !== null && deviations[k] !== null;
+      const high = isThere ? placeY(chart, values[k] + deviations[k]) : null;
+      if (high === null) return close();
+      const x = placeX(chart, step).toFixed(1), low = placeY(chart, values[k] - deviations[k]) ?? chart.box[3];
+      above.push(x + " " + high.toFixed(1));
+      below.push(x + " " + low.toFixed(1));
+    });
+    close();
+    return words;
+  };
   const draw = chart => {
     chart.svg.querySelector(".axis.linear").toggleAttribute("hidden", chart.isLog);
     chart.svg.querySelector(".axis.log")?.toggleAttribute("hidden", !chart.isLog);
@@ -57,6 +80,12 @@
       group.toggleAttribute("hidden", curve.isHidden || hiddenRuns.has(curve.run));
       curve.shown = smooth(curve.y);
       group.querySelector("path").setAttribute("d", path(chart, curve, curve.shown));
+      if (curve.deviation) {
+        group.querySelector(".band").setAttribute("d", band(chart, curve, curve.shown));
+        group.querySelectorAll(".member").forEach((line, m) => {
+          line.setAttribute("d", path(chart, curve.members[m], smooth(curve.members[m].y)));
+        });
+      }
       for (const dot of group.querySelectorAll("circle")) {
         const y = placeY(chart, curve.shown.find(value => value !== null));
         if (y !== null) dot.setAttribute("cy", y);
@@ -141,7 +170,8 @@
     for (const curve of visible) {
       const k = nearest(curve.x, step);
       const at = curve.x[k] === step ? "" : ` (step ${curve.x[k].toLocaleString("en-US")})`;
-      lines.push([curve.label + at, format(curve.shown ? curve.shown[k] : curve.y[k]), chart.curves.indexOf(curve)]);
+      const around = curve.deviation ? " \u00b1 " + format(curve.deviation[k]) : "";
+      lines.push([curve.label + at, format(curve.shown ? curve.shown[k] : curve.y[k]) + around, chart.curves.indexOf(curve)]);
     }
     tip.replaceChildren(...lines.map(([label, value, k]) => {
       const line = document.createElement("div"), text = document.createElement("span");

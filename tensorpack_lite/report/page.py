@@ -10,6 +10,7 @@ from typing import Callable, List
 from .._version import __version__
 from ..utils.replacing import replacing
 from .galleries import draw_tables, logged_galleries, sample_galleries
+from .groups import group_trainings
 from .html import Html, element, join, script_data
 from .pictures import draw_gallery, fit
 from .plots import draw_curves
@@ -23,6 +24,7 @@ from .sections import (
     draw_model,
     draw_notes,
     draw_scalars,
+    draw_texts,
     draw_times,
 )
 from .settings import draw_facts, draw_settings
@@ -47,7 +49,16 @@ def write_report(
         NotADirectoryError: a directory does not exist.
         OSError: the file cannot be written.
     """
-    page = make_page([read_training(directory, has_ended) for directory in directories], comparison)
+    save_page(make_page([read_training(directory, has_ended) for directory in directories], comparison), path)
+
+
+def save_page(page: str, path: str) -> None:
+    """
+    Write a page, or replace it atomically.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     with replacing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write(page)
 
@@ -60,8 +71,9 @@ def make_page(trainings: List[Training], comparison: Comparison | None = None) -
         trainings: at least one. Problems with pictures are added to theirs.
         comparison: what differs between them, if there are two.
     """
-    curves, data = draw_curves(trainings)
-    schedules = draw_schedules(trainings, data["charts"])
+    groups = group_trainings(trainings)
+    curves, data = draw_curves(trainings, groups)
+    schedules = draw_schedules(groups, data["charts"])
     labeled = [(training, f"{training.name}: " if len(trainings) > 1 else "") for training in trainings]
     samples = [gallery for label in labeled for gallery in sample_galleries(*label)]
     logged = [gallery for label in labeled for gallery in logged_galleries(*label)]
@@ -76,6 +88,7 @@ def make_page(trainings: List[Training], comparison: Comparison | None = None) -
     has_model = any(training.model for training in trainings)
     model = _for_each(trainings, draw_model, "model") if has_model else None
     below = [
+        ("texts", "Texts", draw_texts(trainings)),
         ("model", "Model", model),
         ("times", "Times", draw_times(trainings)),
         ("scalars", "All scalars", draw_scalars(trainings) if has_curves else None),
@@ -93,7 +106,7 @@ def make_page(trainings: List[Training], comparison: Comparison | None = None) -
     links = [element("a", title, href=f"#{name}") for name, title, _ in shown]
     body = element(
         "main",
-        draw_head(trainings),
+        draw_head(trainings, groups),
         draw_notes(trainings),
         draw_facts(trainings[0]) if len(trainings) == 1 else None,
         element("nav", *links, aria_label="Sections"),

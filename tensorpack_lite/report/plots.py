@@ -10,31 +10,32 @@ import numpy as np
 from ..utils.direction import better_direction
 from .charts import NUM_COLORS, Chart, Mark, Series, draw
 from .curves import group_by_statistic
+from .groups import Group, Groups, average
 from .html import Html, element
 from .reading import Training
 from .scales import format_number
-from .summary import better_directions, is_loss, is_validation
+from .summary import better_directions, is_loss, is_of_the_machine, is_validation
 
 _LEARNING_RATE = re.compile(r"learning_rate|(^|[^a-z])lr([^a-z]|$)", re.I)
-_OF_THE_MACHINE = re.compile(r"queue_size|^Throughput|Memory|GPUUtil|(^|[_/ ])(time|seconds|secs)$")
 _MAX_POINTS, _MIN_POINTS, _MAX_ALL_POINTS = 2000, 40, 120_000
 _MAX_PLOTS = 300
 _MAX_EPOCH_MARKS = 60
 _MAX_MARKS = 30
+_NOTHING = (np.zeros(0), np.zeros(0))
 _MARKED_NOTES = ("nan", "spike", "hang")
 
 
-def draw_curves(trainings: List[Training]) -> Tuple[Html, Dict[str, Any]]:
+def draw_curves(trainings: List[Training], groups: Groups) -> Tuple[Html, Dict[str, Any]]:
     """
-    Draw the curves of all scalars of some training runs.
+    Draw the curves of all scalars of some training runs: of a group, the mean with a band, and the single ones in the background.
 
     Returns:
         The section, and the data for the script.
     """
     plots = _plots(list(dict.fromkeys(name for training in trainings for name in training.curves)))
-    drawing = _Drawing(trainings)
+    drawing = _Drawing(trainings, groups)
     cards = [drawing.card(*plot) for plot in plots[:_MAX_PLOTS]]
-    epochs = [dict(_ends_of_epochs(training)) for training in trainings]
+    epochs = [dict(_ends_of_epochs(group.trainings[0])) for group in groups.members]
     data = {
         "charts": drawing.data,
         "epochs": [{"steps": list(ends.values()), "numbers": list(ends)} for ends in epochs],
@@ -43,14 +44,14 @@ def draw_curves(trainings: List[Training]) -> Tuple[Html, Dict[str, Any]]:
         return element("p", "No scalars were written.", class_="empty"), data
     left_out = len(plots) - len(cards)
     remark = element("p", f"{left_out} more plots are not shown.") if left_out > 0 else None
-    return element("div", _controls(trainings), element("div", *cards, class_="cards"), remark), data
+    return element("div", _controls(groups.members), element("div", *cards, class_="cards"), remark), data
 
 
 class _Drawing:
     """The plots of a page, with what they have in common."""
 
-    def __init__(self, trainings: List[Training]) -> None:
-        self._trainings = trainings
+    def __init__(self, trainings: List[Training], groups: Groups) -> None:
+        self._groups = groups.members
         self._is_single = len(trainings) == 1
         steps = [steps for training in trainings for steps in training.steps.values()]
         low, high = (min(axis[0] for axis in steps), max(axis[-1] for axis in steps)) if steps else (0.0, 1.0)
@@ -77,7 +78,7 @@ class _Drawing:
             "article",
             element("header", element("h3", title), button),
             *parts,
-            draw_legend(series, number, self._trainings),
+            draw_legend(series, number, self._groups),
             class_="card",
             data_names=" ".join([title, *members, *rates]),
         )
@@ -89,17 +90,34 @@ class _Drawing:
 
     def _series(self, members: List[str]) -> Iterator[Series]:
         has_both = len({is_validation(name) for name in members}) == 2
-        for run, training in enumerate(self._trainings):
+        for group in self._groups:
             for number, name in enumerate(members):
-                if name in training.curves:
-                    label, color = (name, number) if self._is_single else (training.name, run)
-                    if not self._is_single and len(members) > 1:
-                        label += f": {name}"
-                    is_dashed = is_validation(name) if has_both else color >= NUM_COLORS
-                    points = training.steps[name], training.curves[name]
-                    if name in _planned(training):
-                        points = stairs(*points)
-                    yield Series(name, label, run, color, is_dashed, *points)
+                found = [training for training in group.trainings if name in training.curves]
+                if not found:
+                    continue
+                label, color = (name, number) if self._is_single else (group.name, group.number)
+                if not self._is_single and len(members) > 1:
+                    label += f": {name}"
+                is_dashed = is_validation(name) if has_both else color >= NUM_COLORS
+                yield from _curves_of(found, name, Series(name, label, group.number, color, is_dashed, *_NOTHING))
+
+
+def _curves_of(trainings: List[Training], name: str, series: Series) -> Iterator[Series]:
+    """Yield the mean of a scalar over training runs; if they have no step in common, each of its curves."""
+    is_planned = name in _planned(trainings[0])
+    curves = [(training.steps[name], training.curves[name]) for training in trainings]
+    drawn = [stairs(*curve) if is_planned else curve for curve in curves]
+    mean = average(curves)
+    if mean is None:
+        for training, curve in zip(trainings, drawn):
+            label = series.label if len(trainings) == 1 else f"{series.label}, {training.name}"
+            yield series._replace(label=label, steps=curve[0], values=curve[1])
+        return
+    steps, values, deviation = mean
+    if is_planned:
+        deviation = stairs(steps, deviation)[1]
+        steps, values = stairs(steps, values)
+    yield series._replace(steps=steps, values=values, deviation=deviation, members=drawn)
 
 
 def _planned(training: Training) -> Any:
@@ -118,8 +136,7 @@ def _plots(names: List[str]) -> List[Tuple[str, List[str], List[str]]]:
 
     def rank(title: str) -> Tuple[bool, bool, bool, bool]:
         is_result = any(map(better_direction, groups[title]))
-        is_of_the_machine = bool(_OF_THE_MACHINE.search(title))
-        return title != first_loss, is_of_the_machine, not is_result, not has_validation[title]
+        return title != first_loss, is_of_the_machine(title), not is_result, not has_validation[title]
 
     return [
         (title, sorted(groups[title], key=is_validation), rates if title == first_loss else [])
@@ -134,7 +151,7 @@ def stairs(steps: np.ndarray, values: np.ndarray) -> Tuple[np.ndarray, np.ndarra
     return corners, np.repeat(values, 2)
 
 
-def draw_legend(series: List[Series], number: int, trainings: List[Training]) -> Html:
+def draw_legend(series: List[Series], number: int, groups: List[Group]) -> Html:
     """Return the table below a chart: the last, least and greatest value of each curve, and a button that hides the curve."""
     rows = []
     for k, curve in enumerate(series):
@@ -143,9 +160,11 @@ def draw_legend(series: List[Series], number: int, trainings: List[Training]) ->
         settings = {"type": "button", "data_curve": f"{number}/{k}", "aria_pressed": "true"}
         label = element("button", element("i", class_=kind), curve.label, **settings)
         cells = [format_number(curve.values[-1], 3), "-", "-"]
+        if curve.deviation is not None:
+            cells[0] += f" \u00b1 {format_number(curve.deviation[-1], 2)}"
         if len(finite):
             cells[1:] = [format_number(value, 3) for value in (finite.min(), finite.max())]
-        better = better_directions(trainings[curve.run]).get(curve.name, 0)
+        better = better_directions(groups[curve.run].trainings[0]).get(curve.name, 0)
         if better:
             place = 1 if better < 0 else 2
             cells[place] = element("b", cells[place])
@@ -154,11 +173,11 @@ def draw_legend(series: List[Series], number: int, trainings: List[Training]) ->
     return element("table", element("thead", element("tr", *head)), element("tbody", *rows), class_="legend")
 
 
-def _controls(trainings: List[Training]) -> Html:
+def _controls(groups: List[Group]) -> Html:
     runs = []
-    for number, training in enumerate(trainings):
-        swatch = element("i", class_=f"swatch c{number % NUM_COLORS}")
-        runs.append(element("button", swatch, training.name, type="button", data_run=number, aria_pressed="true"))
+    for group in groups:
+        swatch = element("i", class_=f"swatch c{group.number % NUM_COLORS}")
+        runs.append(element("button", swatch, group.name, type="button", data_run=group.number, aria_pressed="true"))
     slider = element("input", type="range", id="smoothing", min=0, max=0.98, step=0.02, value=0)
     scales = [element("button", scale, type="button", data_scale=scale) for scale in ("linear", "log")]
     return element(

@@ -23,13 +23,13 @@ from ..utils.notes import read_notes
 from ..utils.npz import read_npz
 from ..utils.training_lock import TrainingLock
 from .curves import collect_curves
-from .events import LoggedImage, read_images
+from .events import LoggedImage, LoggedText, read_logged
 from .samples import sample_paths
 
 NUM_LOG_LINES = 100
 _MODEL = "model.json"
 _MAX_LOG_BYTES = 1 << 18
-_TIME_OF_A_LINE = re.compile(r"\[(\d\d)(\d\d) (\d\d:\d\d:\d\d) @")
+_TIME_OF_A_LINE = re.compile(r"\[(\d\d)(\d\d) (\d\d:\d\d:\d\d)[\] ]")
 _NOT_OF_THE_TRAINING = (".html", ".lock", ".tmp")
 _T = TypeVar("_T")
 _D = TypeVar("_D")
@@ -47,7 +47,7 @@ class Training:
         rows: the content of `stats.json`.
         steps, curves: of each scalar, the steps and the values: float64 [N].
         notes: the content of `notes.jsonl`.
-        images: the images in the event files, by tag.
+        images, texts: those in the event files, by tag.
         samples: the arrays of each file in `samples/`, by the name of the file.
         model: the content of `model.json`, which `ModelSummary` writes; empty if there is none.
         log: the last lines of `log.log`.
@@ -64,6 +64,7 @@ class Training:
     curves: Dict[str, np.ndarray] = field(default_factory=dict)
     notes: List[Dict[str, Any]] = field(default_factory=list)
     images: Dict[str, List[LoggedImage]] = field(default_factory=dict)
+    texts: Dict[str, List[LoggedText]] = field(default_factory=dict)
     samples: Dict[str, Dict[str, np.ndarray]] = field(default_factory=dict)
     model: Dict[str, Any] = field(default_factory=dict)
     log: List[str] = field(default_factory=list)
@@ -142,10 +143,11 @@ def _read_notes(directory: str) -> list[dict[str, Any]]:
 
 
 def _read_events(training: Training, last_step: int | None, is_open: bool) -> None:
-    """Read the images. While a file is open, its last record may be incomplete; that is not reported."""
+    """Read the images and texts. While a file is open, its last record may be incomplete; that is not reported."""
     for path in sorted(glob.glob(os.path.join(glob.escape(training.directory), "events.out.tfevents.*"))):
         known = len(training.problems)
-        training.attempt(os.path.basename(path), partial(read_images, path, last_step, training.images), None)
+        read = partial(read_logged, path, last_step, training.images, training.texts)
+        training.attempt(os.path.basename(path), read, None)
         if is_open and "truncated" in "".join(training.problems[known:]):
             training.problems.pop()
 

@@ -8,34 +8,35 @@ from typing import Any, Dict, Iterator, List, Tuple
 import numpy as np
 
 from .charts import Chart, Series, draw
+from .groups import Group, Groups
 from .html import Html, element
 from .plots import draw_legend, stairs
-from .reading import Training
 
 _MAX_PLOTS = 20
 _MAX_POINTS = 1000
 
 
-def draw_schedules(trainings: List[Training], charts: List[Dict[str, Any]]) -> Html | None:
+def draw_schedules(groups: Groups, charts: List[Dict[str, Any]]) -> Html | None:
     """
     Draw the values that schedules will set, with the values that the training runs have had so far.
 
     Args:
-        trainings: the training runs.
+        groups: the training runs, of which each group has the same schedules.
         charts: the data of the page's charts, to which those of this section are added.
 
     Returns:
         The section; None if no manifest has planned values.
     """
+    trainings = [group.trainings[0] for group in groups.members]
     known = [_dict(training.part("planned values").get("known")) for training in trainings]
     names = list(dict.fromkeys(name for plan in known for name in plan))[:_MAX_PLOTS]
     cards = []
     for name in names:
-        series = list(_series(trainings, name))
+        series = list(_series(groups.members, name))
         if series:
             end = max(float(curve.steps[-1]) for curve in series)
             svg, data = draw(Chart(name, series, [], (0.0, end), max_points=_MAX_POINTS), len(charts))
-            legend = draw_legend(series, len(charts), trainings)
+            legend = draw_legend(series, len(charts), groups.members)
             charts.append(data)
             head = element("header", element("h3", name))
             cards.append(element("article", head, svg, legend, class_="card", data_names=name))
@@ -48,10 +49,11 @@ def draw_schedules(trainings: List[Training], charts: List[Dict[str, Any]]) -> H
     return element("div", element("div", *cards, class_="cards"), remark) if cards or remark else None
 
 
-def _series(trainings: List[Training], name: str) -> Iterator[Series]:
-    """Yield the planned values of each training, and those that it has used."""
-    for run, training in enumerate(trainings):
-        where = f"{training.name}: " if len(trainings) > 1 else ""
+def _series(groups: List[Group], name: str) -> Iterator[Series]:
+    """Yield the planned values of each group, and those that its first training has used."""
+    for group in groups:
+        training, run = group.trainings[0], group.number
+        where = f"{group.name}: " if len(groups) > 1 else ""
         if name in training.curves:
             points = stairs(training.steps[name], training.curves[name])
             yield Series(name, f"{where}used", run, run, False, *points)

@@ -10,6 +10,7 @@ import numpy as np
 from ..utils.direction import better_direction
 from ..utils.utils import humanize_time_delta
 from .charts import NUM_COLORS
+from .groups import Group, Groups
 from .html import Html, element, join, table
 from .reading import Training
 from .scales import format_number
@@ -20,6 +21,10 @@ _MAX_NOTES = 100
 _MAX_CHARS = 2000
 _MAX_SCALARS = 1000
 _MAX_DIFFERENCES = 200
+_MAX_HEADLINES = 8
+_MAX_BEST = 4
+_MAX_TAGS, _MAX_TEXTS = 40, 8
+_MAX_NAMES = 8  # of training runs with the same remark
 _TONES = {"nan": "bad", "hang": "bad", "spike": "warn", "lint": "warn", "speed": "info"}
 _RANKS = {kind: rank for rank, kind in enumerate(_TONES)}
 _URGENT = ("bad", "warn", "info", "plain")  # tones, the most urgent one first
@@ -31,6 +36,15 @@ _TIMES = {
 }
 _WITH_TIMES = ("speed", "rehearsal")
 _LEVEL = re.compile(r"\] (WRN|ERR) ")
+
+
+class _Callout(NamedTuple):
+    """A remark: how urgent it is, its kind, the text, and a place in the code."""
+
+    tone: str
+    kind: str
+    text: str
+    place: str = ""
 
 
 class Comparison(NamedTuple):
@@ -46,42 +60,116 @@ class Comparison(NamedTuple):
     sections: List[Any]
 
 
-def draw_head(trainings: List[Training]) -> Html:
-    """Return the title and the sentence about the result; for several training runs, a table with a row for each."""
+def draw_head(trainings: List[Training], groups: Groups) -> Html:
+    """Return the title and the sentence about the result; for several training runs, tables of groups and of single ones."""
     if len(trainings) == 1:
         badge = element("span", _end(trainings[0]), class_=f"badge {find_state(trainings[0]).tone}")
         title = element("h1", trainings[0].name, " ", badge)
         return element("header", title, element("p", headline(trainings[0]), class_="lead"))
     sentences = []
-    for number, training in enumerate(trainings):
-        swatch = element("i", class_=f"swatch c{number % NUM_COLORS}")
-        sentences.append(element("li", swatch, element("b", training.name), ": ", headline(training)))
+    for training in trainings if len(trainings) <= _MAX_HEADLINES else []:
+        sentences.append(
+            element("li", _swatch(groups.of(training)), element("b", training.name), ": ", headline(training))
+        )
     title = element("h1", f"{len(trainings)} training runs")
-    return element("header", title, element("ul", *sentences, class_="lead"), _table_of_trainings(trainings))
+    lead = element("ul", *sentences, class_="lead") if sentences else None
+    table_of_groups = draw_groups(groups) if groups.are_several else None
+    return element("header", title, table_of_groups, lead, _table_of_trainings(trainings, groups))
+
+
+def draw_groups(groups: Groups) -> Html:
+    """Return a table with a row for each group: the hyper-parameters that differ, and mean and deviation of the best values."""
+    head, rows = table_of_groups(groups)
+    marked = [[join(_swatch(group), row[0]), *row[1:]] for group, row in zip(groups.members, rows)]
+    remark = (
+        "Training runs that differ only in their seeds are a group. Best values and curves: mean \u00b1 standard deviation "
+        "(n \u2212 1); of curves, at the steps that all runs of the group have."
+    )
+    return element("div", table(head, marked, class_="numbers"), element("p", element("small", remark)))
+
+
+def table_of_groups(groups: Groups) -> Tuple[List[str], List[List[str]]]:
+    """Return the titles and the cells of the table of groups, as text."""
+    bests = [
+        [{best.name: best.value for best in best_values(one)} for one in group.trainings] for group in groups.members
+    ]
+    names = _common_names([values for group in bests for values in group])
+    rows = []
+    for group, values in zip(groups.members, bests):
+        results = [_mean_of([best[name] for best in values if name in best]) for name in names]
+        rows.append([group.name, *group.values, _number_of(group), *results])
+    return ["group", *groups.columns, "runs", *(f"best {name}" for name in names)], rows
+
+
+def _mean_of(values: List[float]) -> str:
+    if not values:
+        return "-"
+    mean = format_number(float(np.mean(values)))
+    return mean if len(values) == 1 else f"{mean} \u00b1 {format_number(float(np.std(values, ddof=1)), 2)}"
+
+
+def _number_of(group: Group) -> str:
+    """Return the number of training runs, and of those that have not ended well."""
+    ends = [_end(training) for training in group.trainings if find_state(training).tone != "good"]
+    counts = [f"{ends.count(word)} {word}" for word in dict.fromkeys(ends)]
+    return f"{len(group.trainings)} ({', '.join(counts)})" if counts else str(len(group.trainings))
+
+
+def _swatch(group: Group) -> Html:
+    return element("i", class_=f"swatch c{group.number % NUM_COLORS}")
+
+
+def _common_names(bests: List[Dict[str, Any]]) -> List[str]:
+    """Return the most important statistics that all training runs have, except for those that diverged at once."""
+    known = [best for best in bests if best] or [{}]
+    return [name for name in known[0] if all(name in best for best in known)][:_MAX_BEST]
 
 
 def draw_notes(trainings: List[Training]) -> Html | None:
     """Return what the training runs say of themselves, what is not finite, and which files are missing or damaged; errors first."""
-    callouts: List[Tuple[str, str, str, str]] = []
+    names: Dict[_Callout, List[str]] = {}
+    for training in trainings:
+        for callout in dict.fromkeys(_callouts(training, len(trainings) <= _MAX_HEADLINES)):
+            names.setdefault(callout, []).append(training.name)
+    drawn = []
+    for callout in sorted(names, key=lambda callout: _URGENT.index(callout.tone)):
+        several = names[callout][:_MAX_NAMES] + (["..."] if len(names[callout]) > _MAX_NAMES else [])
+        drawn.append(_draw_callout(callout, f"{', '.join(several)}: " if len(trainings) > 1 else ""))
+    return element("div", *drawn, class_="notes") if drawn else None
+
+
+def _callouts(training: Training, has_headline: bool) -> Iterator[_Callout]:
+    state = find_state(training)
+    told = [note["text"] for note in training.notes if note["text"]]
+    details = state.details.rstrip(": .")
+    is_told = any(text in state.details for text in told) or (has_headline and details in headline(training))
+    if state.tone == "bad" and state.details and not is_told:
+        yield _Callout("bad", state.word.replace("was ", ""), state.details)
+    for sentence in _not_finite(training):
+        yield _Callout("bad", "NaN or inf", sentence)
+    for note in sorted(training.notes, key=lambda note: _RANKS.get(note["kind"], 9))[:_MAX_NOTES]:
+        place = " ".join(str(note[key]) for key in ("rule", "name", "place") if note.get(key))
+        yield _Callout(_TONES.get(note["kind"], "info"), note["kind"], note["text"], place)
+    if len(training.notes) > _MAX_NOTES:
+        more = len(training.notes) - _MAX_NOTES
+        yield _Callout("info", "notes", f"{more} more are in notes.jsonl.")
+    for problem in training.problems:
+        yield _Callout("plain", "file", problem)
+
+
+def draw_texts(trainings: List[Training]) -> Html | None:
+    """Return the texts that the training runs have logged, the newest first."""
+    parts = []
     for training in trainings:
         where = f"{training.name}: " if len(trainings) > 1 else ""
-        state = find_state(training)
-        told = [note["text"] for note in training.notes if note["text"]]
-        details = state.details.rstrip(": .")
-        is_told = any(text in state.details for text in told) or details in headline(training)
-        if state.tone == "bad" and state.details and not is_told:
-            callouts.append(("bad", state.word.replace("was ", ""), where + state.details, ""))
-        callouts += [("bad", "NaN or inf", where + sentence, "") for sentence in _not_finite(training)]
-        for note in sorted(training.notes, key=lambda note: _RANKS.get(note["kind"], 9))[:_MAX_NOTES]:
-            place = " ".join(str(note[key]) for key in ("rule", "name", "place") if note.get(key))
-            tone = _TONES.get(note["kind"], "info")
-            callouts.append((tone, note["kind"], f"{where}{note['text']}", place))
-        if len(training.notes) > _MAX_NOTES:
-            more = len(training.notes) - _MAX_NOTES
-            callouts.append(("info", "notes", f"{where}{more} more are in notes.jsonl.", ""))
-        callouts += [("plain", "file", where + problem, "") for problem in training.problems]
-    callouts.sort(key=lambda callout: _URGENT.index(callout[0]))
-    return element("div", *(_callout(*callout) for callout in callouts), class_="notes") if callouts else None
+        for tag, logged in list(training.texts.items())[:_MAX_TAGS]:
+            rows = [(f"step {one.step:,}", _pre(text)) for one in reversed(logged) for text in one.texts[:_MAX_TEXTS]]
+            parts.append(element("section", element("h3", where + tag), table([], rows)))
+    return join(*parts) if parts else None
+
+
+def _pre(text: str) -> Html:
+    return element("pre", text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}...")
 
 
 def draw_model(training: Training) -> Html:
@@ -147,13 +235,13 @@ def draw_log(training: Training) -> Html:
     return element("pre", *separated, class_="log", tabindex=0)
 
 
-def _callout(tone: str, kind: str, text: str, place: str) -> Html:
+def _draw_callout(callout: _Callout, where: str) -> Html:
     """Return a box with a remark."""
-    lines = text[: 2 * _MAX_CHARS].strip().splitlines() or [""]
-    small = element("small", place) if place else None
+    lines = f"{where}{callout.text}"[: 2 * _MAX_CHARS].strip().splitlines() or [""]
+    small = element("small", callout.place) if callout.place else None
     details = element("pre", "\n".join(lines[1:])) if len(lines) > 1 else None
     content = element("div", element("p", lines[0]), small, details)
-    return element("div", element("b", kind), content, class_=f"note {tone}")
+    return element("div", element("b", callout.kind), content, class_=f"note {callout.tone}")
 
 
 def _not_finite(training: Training) -> Iterator[str]:
@@ -176,17 +264,20 @@ def _end(training: Training) -> str:
     return find_state(training).word.replace("was ", "").replace("is ", "")
 
 
-def _table_of_trainings(trainings: List[Training]) -> Html:
+def _table_of_trainings(trainings: List[Training], groups: Groups) -> Html:
     bests = [{best.name: best for best in best_values(training)} for training in trainings]
-    known = [best for best in bests if best] or [{}]  # a training that diverged at once has none
-    names = [name for name in known[0] if all(name in best for best in known)][:4]
+    names = _common_names(bests)
     rows = []
     for training, best in zip(trainings, bests):
         epoch, step = last_place(training)
         seconds = duration(training)
         rows.append(
             [
-                element("a", training.name, href=f"#settings-{trainings.index(training)}"),
+                join(
+                    _swatch(groups.of(training)),
+                    element("a", training.name, href=f"#settings-{trainings.index(training)}"),
+                ),
+                *groups.of(training).values,
                 _end(training),
                 "-" if epoch is None else f"{epoch:,}",
                 "-" if step is None else f"{step:,}",
@@ -194,7 +285,7 @@ def _table_of_trainings(trainings: List[Training]) -> Html:
                 *(_best_of(name, best, bests) for name in names),
             ]
         )
-    head = ["training", "end", "epochs", "steps", "time", *(f"best {name}" for name in names)]
+    head = ["training", *groups.columns, "end", "epochs", "steps", "time", *(f"best {name}" for name in names)]
     return table(head, rows, class_="numbers")
 
 

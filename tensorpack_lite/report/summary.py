@@ -19,6 +19,7 @@ from .scales import format_number
 _VALIDATION = re.compile(r"^(val|validation|test|eval)([-_/]|$)", re.I)
 _LOSS = re.compile("loss|cost|entropy", re.I)
 _TOTAL = re.compile("total|^(loss|cost)$", re.I)
+_OF_THE_MACHINE = re.compile(r"queue_size|^Throughput|Memory|GPUUtil|(^|[_/ ])(time|seconds|secs)$")
 _NUM_BEST = 3
 _MAX_ERROR = 160  # characters of an error in the headline
 
@@ -171,6 +172,11 @@ def is_validation(name: str) -> bool:
 def is_loss(name: str) -> bool:
     """Return whether a scalar is a loss, by its name."""
     return bool(_LOSS.search(statistic_of(name))) and better_direction(name) < 0
+
+
+def is_of_the_machine(name: str) -> bool:
+    """Return whether a scalar is about speed or memory, by its name."""
+    return bool(_OF_THE_MACHINE.search(name))
 
 
 def duration(training: Training) -> float | None:

@@ -241,6 +241,20 @@ def create_image_summary(name: str, val: np.ndarray) -> tf.Summary:
     return summary
 
 
+def create_text_summary(name: str, val: Sequence[str]) -> tf.Summary:
+    """
+    Return a `tf.Summary` protobuf of texts, without using a graph.
+
+    Args:
+        name: the tag.
+        val: the texts; TensorBoard shows several as rows of a table.
+    """
+    summary = tf.Summary()
+    value = summary.value.add(tag=name, tensor=tf.make_tensor_proto(list(val), tf.string, [len(val)]))
+    value.metadata.plugin_data.plugin_name = "text"
+    return summary
+
+
 def has_scalar_summary(x: tf.Tensor) -> bool:
     """Return whether `add_moving_summary` or `tf.summary.scalar` was called on a scalar tensor."""
     average = f"EMA/{TOWER_PREFIX.sub('', x.op.name)}"

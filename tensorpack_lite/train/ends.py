@@ -1,4 +1,4 @@
-"""The ends of epochs and of the main loop: their log lines, and closing the session."""
+"""The beginnings and ends of epochs, and the end of the main loop: their log lines, and closing the session."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ from ..loop.state import Outcome, TrainLoop
 from ..utils import logger
 from ..utils.utils import humanize_time_delta
 from .resume import find_savers
+
+
+def log_start(loop: TrainLoop) -> None:
+    """Log that the first epoch of this process begins. Of the others, the ends are enough."""
+    log = logger.info if loop.epoch_num <= loop.starting_epoch or loop.starting_step else logger.debug
+    log(f"{'Resume' if loop.starting_step else 'Start'} epoch {loop.epoch_num} ...")
 
 
 def log_epoch(loop: TrainLoop, seconds: float) -> None:

@@ -29,7 +29,7 @@ from ..utils.argtools import call_only_once
 from ..utils.checks import check_type
 from ..utils.errors import type_error
 from .arguments import refuse_arguments, refuse_config
-from .ends import close_session, end_epoch, log_end, log_epoch, name_checkpoints
+from .ends import close_session, end_epoch, log_end, log_epoch, log_start, name_checkpoints
 from .exact.rank_states import split_state
 from .resume import continue_from, find_resume_point, resume_point_of, take_state
 
@@ -212,8 +212,8 @@ class Trainer:
                     self._restore_progress()
                     callbacks.before_train()
                     self._notify_epochs_begin()
-                    for epoch in loop.epochs():
-                        logger.info(f"{'Resume' if loop.starting_step else 'Start'} epoch {epoch} ...")
+                    for _ in loop.epochs():
+                        log_start(loop)
                         callbacks.before_epoch()
                         start = time.perf_counter()
                         for _ in loop.steps():

@@ -14,16 +14,19 @@ QUIET_VARIABLE = "TENSORPACK_LITE_LOG"
 ONLY_WARNINGS = "warnings"  # its value in processes of commands that have their own output
 _DATE_FORMAT = "%m%d %H:%M:%S"
 _TAGS = {  # of the levels: text, color, attributes
-    "DEBUG": ("DBG", "yellow", ["blink"]),
-    "WARNING": ("WRN", "red", ["blink"]),
-    "ERROR": ("ERR", "red", ["blink", "underline"]),
-    "CRITICAL": ("ERR", "red", ["blink", "underline"]),
+    "DEBUG": ("DBG", "yellow", []),
+    "WARNING": ("WRN", "yellow", ["bold"]),
+    "ERROR": ("ERR", "red", ["bold"]),
+    "CRITICAL": ("ERR", "red", ["bold"]),
 }
 _ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class LineFormatter(logging.Formatter):
-    """Formatter of lines like `[0131 23:59:59 @file.py:12] WRN message`. Without colors, it removes those in a message."""
+    """
+    Formatter of lines like `[0131 23:59:59] message`. Lines that are not at the level INFO have the place of the call and a
+    tag: `[0131 23:59:59 @file.py:12] WRN message`. Without colors, those in a message are removed.
+    """
 
     def __init__(self, has_colors: bool = False) -> None:
         # names asctime, so that the base class fills it in
@@ -32,7 +35,8 @@ class LineFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the base class's name)
         """Return the line of a record, without a traceback."""
-        words = [self._paint(f"[{record.asctime} @{record.filename}:{record.lineno}]", "green")]
+        place = "" if record.levelno == logging.INFO else f" @{record.filename}:{record.lineno}"
+        words = [self._paint(f"[{record.asctime}{place}]", "green")]
         if record.levelname in _TAGS:
             words.append(self._paint(*_TAGS[record.levelname]))
         return " ".join([*words, record.message])

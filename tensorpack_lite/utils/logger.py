@@ -4,8 +4,8 @@ The library's logger, and the directory to which a training writes its files.
 Messages go to stdout and, after `set_logger_dir` or `auto_set_dir`, also to `log.log` in that directory.
 Checkpoints, event files and `stats.json` are written to the same directory by default.
 
-The functions `info`, `warning`, ... are the bound methods of `logging.getLogger("tensorpack_lite")`, so each line
-shows the file and line of the caller, and tests may patch them as attributes of this module.
+The functions `info`, `warning`, ... are the bound methods of `logging.getLogger("tensorpack_lite")`, so warnings, errors
+and debug messages show the file and line of the caller, and tests may patch them as attributes of this module.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ _logger = _make_logger()
 _stdout = _find_stdout_handler()
 _directory = _LogDirectory()
 
-# These are the bound methods themselves. With wrapper functions, each line would show the wrapper's file and line.
+# These are the bound methods themselves. With wrapper functions, warnings would show the wrapper's file and line.
 info = _logger.info
 warning = _logger.warning
 warn = _logger.warning
@@ -224,6 +224,12 @@ def get_logger_dir() -> str | None:
 def get_log_file() -> str | None:
     """Return the absolute path of the file to which this process logs, or None if there is none."""
     return _directory.file
+
+
+def shown_path(path: str) -> str:
+    """Return a path as the log shows it: relative to the logger's directory, if it is inside."""
+    inside = f"{_directory.path}{os.sep}"
+    return path[len(inside) :] if path.startswith(inside) else path
 
 
 def lock_dir(wait: float = 75.0) -> None:

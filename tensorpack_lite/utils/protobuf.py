@@ -1,7 +1,8 @@
-"""Reader of protocol buffers that does not need protobuf, for the messages in other programs' data files."""
+"""Reader and writer of protocol buffers that does not need protobuf, for the messages of other programs."""
 
 from __future__ import annotations
 
+import struct
 from typing import Iterator, Tuple, Union
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types
@@ -61,6 +62,22 @@ def read_integers(value: int | bytes) -> list[int]:
         number, place = _varint(value, place)
         found.append(number)
     return found
+
+
+def write_field(number: int, value: bool | float | bytes) -> bytes:
+    """
+    Return a field of a message.
+
+    Args:
+        number: its number, at most 15.
+        value: a bool; a float, for a field of type double; or the bytes of a string or of another message.
+    """
+    if isinstance(value, bool):
+        return bytes([number << 3 | _VARINT, value])
+    if isinstance(value, float):
+        return bytes([number << 3 | _FIXED64]) + struct.pack("<d", value)
+    groups = [len(value) >> shift & 0x7F for shift in range(0, max(1, len(value).bit_length()), 7)]
+    return bytes([number << 3 | _BYTES, *(group | 0x80 for group in groups[:-1]), groups[-1]]) + value
 
 
 def _varint(message: bytes, place: int) -> tuple[int, int]:

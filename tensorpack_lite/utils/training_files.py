@@ -36,7 +36,9 @@ def _kind(name: str, head: bytes = b"") -> _Kind:
 _CHECKPOINT = _kind("checkpoint", rb'model_checkpoint_path: "(?:[^"\n]*/)?model-\d+"')
 # A directory with one of these files, or with `checkpoint`, is that of a training.
 _MARKS = (
-    _kind(rf"log\.log{_BACKUP}", rb"(?:\x1b\[\d+m)*\[\d{4} \d\d:\d\d:\d\d @|\Z"),
+    _kind(
+        rf"log\.log{_BACKUP}", rb"(?:\x1b\[\d+m)*\[\d{4} \d\d:\d\d:\d\d(?: @|\] (?:Argv: |Deleted the training in ))|\Z"
+    ),
     _kind(rf"manifest\.json{_BACKUP}", rb'\{\s*"format": \d'),
     _kind(rf"model-\d+\.{_PART}"),
     _kind(r"training\.lock", rb'\{"host": |\Z'),

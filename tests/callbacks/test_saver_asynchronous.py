@@ -236,9 +236,9 @@ class TestWithMinSaver:
         saved = [line.split(" saved to ")[0] for line in log_lines if " saved to " in line]
         expected = [
             "Model",
-            "Model at step 2 with minimum 'error' = 3",
+            "Best error 3",
             "Model",
-            "Model at step 4 with minimum 'error' = 1",
+            "Best error 1",
         ]
         assert [*expected, "Model"] == saved
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from fakes.old_scripts import complete_for_old_scripts
 from fakes.recording import RecordingCallback
 from fakes.trainers import CountingTrainer, ScalingTrainer, run
 
+from tensorpack_lite.callbacks import steps as steps_module
 from tensorpack_lite.callbacks.steps import ProgressBar, SessionRunTimeout, TensorPrinter
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop import state
@@ -19,6 +21,7 @@ from tensorpack_lite.loop.state import StopTraining
 from tensorpack_lite.tfutils.common import get_global_step_value, get_global_step_var
 from tensorpack_lite.tfutils.sessinit import DictRestore
 from tensorpack_lite.train import trainer
+from tensorpack_lite.utils.utils import ENDLESS
 
 
 class Probe(Callback):
@@ -149,7 +152,7 @@ class TestProgressBar:
         bar = ProgressBar(names)
         shown, fetched = [], []
         show, take = bar._show_values, bar._after_run
-        bar._show_values = lambda: (shown.append(list(bar._values)), show())
+        bar._show_values = lambda: (shown.append(list(bar._values or ())), show())
 
         def after_run(ctx, run_values):
             fetched.append(run_values.results)
@@ -193,13 +196,38 @@ class TestProgressBar:
         assert not [line for line in log_lines if line.startswith("Epoch 1: ")]
 
     def test_without_a_terminal_progress_is_logged(self, capsys, monkeypatch, log_lines):
-        """Each refresh is a line of the log, with steps, speed, time left and values; no carriage return."""
+        """Each refresh is a line of the log, with steps, speed, times left and values; no carriage return."""
         monkeypatch.setenv("TENSORPACK_PROGRESS_REFRESH", "0")
-        self.train(["cost"], steps=3)
+        self.train(["cost"], steps=3, epochs=2)
 
-        lines = [line for line in log_lines if line.startswith("Epoch 1: ")]
-        assert re.fullmatch(r"Epoch 1: 3/3 \(.*it/s, 00:00 left\), cost=20\.?0?", lines[-1])
+        first, last = ([line for line in log_lines if line.startswith(f"Epoch {n}: ")][-1] for n in (1, 2))
+        assert re.fullmatch(r"Epoch 1: 3/3 \(.*it/s, 00:00 left\), cost=20\.?0?, all \d\d:\d\d", first)
+        assert re.fullmatch(r"Epoch 2: 3/3 \(.*it/s, 00:00 left\), cost=50\.?0?", last)
         assert "" == capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("epochs", "expected"), [(4, ["all 03:00", "all 04:20", "all 02:33", ""]), (ENDLESS, [""] * 4)]
+    )
+    def test_time_left_of_all_epochs(self, monkeypatch, epochs, expected):
+        """The time left of all is that of the steps left at the speed so far, which includes the time between epochs."""
+        monkeypatch.setenv("TENSORPACK_PROGRESS_REFRESH", "1e9")
+        clock, shown, bar = [1000.0], [], ProgressBar([])
+        monkeypatch.setattr(steps_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+
+        class Look(Callback):
+            def _before_epoch(self):
+                bar._bar.set_postfix_str = lambda text, refresh: shown.append(text)
+
+            def _trigger_step(self):
+                clock[0] += 30
+
+            def _trigger_epoch(self):
+                clock[0] += 140
+                if self.epoch_num == 4:
+                    raise StopTraining("enough")
+
+        run(CountingTrainer(), [bar, Look()], steps=2, epochs=epochs)
+        assert expected == shown
 
     def test_tensors_are_fetched_only_if_they_are_shown(self):
         """Between two refreshes, only the last step of an epoch evaluates the tensors."""

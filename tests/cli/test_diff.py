@@ -216,6 +216,7 @@ class TestEdited:
                 1,
                 "exit and length differ (outcome finished in A, running, or killed in B)",
             ),
+            (lambda m: m.update(hyperparameters={"note": "x"}), 1, "but hyperparameters differ (note"),
             (lambda m: m.update(lint=["G01"], verdicts={}), 0, f"{SAME}are equal."),
         ],
         ids=[
@@ -223,6 +224,7 @@ class TestEdited:
             "uncommitted changes",
             "datapoints with equal seeds",
             "killed",
+            "hyperparameters of the user",
             "parts of a later version",
         ],
     )

@@ -50,13 +50,15 @@ def test_two_with_other_types(tmp_path):
     assert "The training runs cannot be compared: the manifest or" in read(tmp_path / "x.html").text
 
 
-def test_three(tmp_path):
-    """Three training runs share the plots; -o names the file."""
-    directories = [write_training(tmp_path / name) for name in "abc"]
+def test_three(tmp_path, capsys):
+    """Three training runs share the plots; -o names the file; a table of their groups is printed."""
+    directories = [write_training(tmp_path / name, manifest={"hyperparameters": {"rate": name}}) for name in "abc"]
     assert 0 == main(["report", *directories, "-o", str(tmp_path / "x.html")])
     page = read(tmp_path / "x.html")
     assert ["a", "b", "c"] == [curve["label"] for curve in page.data["charts"][0]["curves"]]
     assert "Differences" not in page.text
+    table = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["a", "a", "1", "0.125", "0.5"] in table
 
 
 def test_errors(tmp_path, capsys):

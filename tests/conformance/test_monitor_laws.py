@@ -54,6 +54,7 @@ class PutEverything(Callback):
             monitors.put_scalar("a/b (c):0", number)
         monitors.put_image("image", np.zeros([4, 3, 3], "uint8"))
         monitors.put_image("images", np.full([2, 4, 3, 1], 300.0))
+        monitors.put_text("text", ["one", "two"])
         summary = create_scalar_summary("tower0/cost-summary", 0.25)
         summary.value.add(tag="histogram").histo.num = 3
         monitors.put_summary(summary)

@@ -15,7 +15,9 @@ class FakeMlflow:
 
     def __init__(self, *experiments) -> None:
         self.experiments, self.calls = list(experiments), []
-        self.entities = SimpleNamespace(Metric=lambda key, value, timestamp, step: (key, value, step))
+        self.entities = SimpleNamespace(
+            Metric=lambda key, value, timestamp, step: (key, value, step), Param=lambda key, value: (key, value)
+        )
 
     def MlflowClient(self, tracking_uri):
         self.calls.append(("client", tracking_uri))
@@ -35,11 +37,11 @@ class FakeMlflow:
     def update_run(self, run_id, status):
         self.calls.append(("update", run_id, status))
 
-    def log_param(self, run_id, key, value):
-        self.calls.append(("param", run_id, key, value))
+    def log_batch(self, run_id, metrics=(), params=()):
+        self.calls.append(("params", run_id, params) if params else ("metrics", run_id, metrics))
 
-    def log_batch(self, run_id, metrics):
-        self.calls.append(("metrics", run_id, metrics))
+    def log_text(self, run_id, text, artifact_file):
+        self.calls.append(("text", run_id, text, artifact_file))
 
     def set_terminated(self, run_id, status):
         self.calls.append(("end", run_id, status))

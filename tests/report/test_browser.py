@@ -162,6 +162,24 @@ def test_choose(run):
     assert [False, True] == run("return [...document.querySelectorAll('.card')].map(card => card.hidden)")
 
 
+def test_bands(browser, tmp_path):
+    """The script draws the mean, the band and the single curves of a group where the page without scripts has them."""
+    costs = [[4.0, 2.0, 1.0], [2.0, 4.0, 3.0], [3.0, 3.0, 0.1]]
+    runs = [write_training(tmp_path / str(k), {"cost": cost}) for k, cost in enumerate(costs)]
+    write_report(runs, str(tmp_path / "report.html"))
+    show(browser, tmp_path / "report.html")
+    paths = """return [...document.querySelectorAll('#chart0 .curves path')].map(
+        path => path.getAttribute('d').split(/[MLz ]/).filter(word => word).map(Number))"""
+    before = browser.execute_script(paths)
+    assert [6, 12, 6, 6, 6] == [len(numbers) for numbers in before]
+    for scale in ("log", "linear"):
+        browser.execute_script(f"document.querySelector('[data-scale={scale}]').click()")
+    for old, new in zip(before, browser.execute_script(paths)):
+        np.testing.assert_allclose(old, new, atol=0.11)
+    assert "3 runs 3 \u00b1 1" in browser.execute_script(POINT_AT, 0.0)
+    assert [] == browser.get_log("browser")
+
+
 def test_the_policy_blocks_other_scripts(run, browser):
     """A script that is not the library's does not run, whatever puts it into the page."""
     run("document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.evil = 1'}))")

@@ -253,7 +253,8 @@ class TestSchedules:
     def test_several(self, tmp_path):
         """Of several training runs, those with a plan are drawn in one plot."""
         plans = [{"planned values": PLAN}, {"planned values": PLAN}, {}]
-        page = page_of(*(write_training(tmp_path / str(n), manifest=one) for n, one in enumerate(plans)))
+        parts = [{**plan, "hyperparameters": {"n": number}} for number, plan in enumerate(plans)]
+        page = page_of(*(write_training(tmp_path / str(n), manifest=one) for n, one in enumerate(parts)))
         labels = [curve["label"] for curve in page.data["charts"][-1]["curves"]]
         assert ["0: used", "0: planned", "1: used", "1: planned", "2: used"] == labels
         check_safe(page)

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 from fakes.reports import gray, page_of, write_events, write_training
 
-from tensorpack_lite.report.events import read_images
+from tensorpack_lite.dataflow.files.tfrecord import write_record
+from tensorpack_lite.report.events import read_logged
 from tensorpack_lite.report.reading import read_training
 from tensorpack_lite.report.samples import FIRST_BATCH, write_samples
 from tensorpack_lite.utils.errors import DamagedFileError
+from tensorpack_lite.utils.protobuf import write_field
 
 FILES = [
     "stats.json",
@@ -154,17 +156,32 @@ class TestEvents:
         path = str(tmp_path / "events.out.tfevents.1")
         write_events(path, [(tag, step, gray(step)) for step in range(1, 101) for tag in "ab"])
         images = {}
-        read_images(path, 100, images)
+        read_logged(path, 100, images, {})
         assert {"a", "b"} == set(images)
         assert list(range(10, 101, 10)) == [image.step for image in images["a"]]
         assert {(8, 8)} == {(image.width, image.height) for image in images["a"]}
+
+    def test_texts(self, tmp_path):
+        """Texts are read although TensorFlow names the plugin only for the first of each tag, and shown escaped."""
+        directory = write_training(tmp_path)
+        with open(str(tmp_path / "events.out.tfevents.1"), "wb") as file:
+            for step in range(1, 41):
+                texts = b"".join(write_field(8, f"<{step}> {k}".encode()) for k in "ab")
+                metadata = write_field(9, write_field(1, write_field(1, b"text"))) if step == 1 else b""
+                value = write_field(1, b"said") + write_field(8, texts) + metadata
+                write_record(file, bytes([2 << 3, step]) + write_field(5, write_field(1, value)))
+        logged = read_training(directory).texts["said"]
+        assert (list(range(4, 41, 4)), ["<40> a", "<40> b"]) == ([one.step for one in logged], logged[-1].texts)
+        page = page_of(directory)
+        assert "<pre>&lt;40&gt; b</pre>" in page.source
+        assert page.text.index("step 40") < page.text.index("step 36")
 
     def test_unknown_length(self, tmp_path):
         """If the number of steps is unknown, the newest image is kept."""
         path = str(tmp_path / "events")
         write_events(path, [("a", step, gray(step)) for step in (5, 9, 7)])
         images = {}
-        read_images(path, None, images)
+        read_logged(path, None, images, {})
         assert [9] == [image.step for image in images["a"]]
 
     def test_resumed(self, tmp_path):
@@ -173,7 +190,7 @@ class TestEvents:
         for number, pixels in enumerate((gray(1), gray(2))):
             path = str(tmp_path / f"events{number}")
             write_events(path, [("a", 5, pixels)])
-            read_images(path, 10, images)
+            read_logged(path, 10, images, {})
         (image,) = images["a"]
         assert gray(2).tobytes() == _pixels_of(image.content)
 
@@ -185,7 +202,7 @@ class TestEvents:
             file.truncate(os.path.getsize(path) - 300)
         images = {}
         with pytest.raises(DamagedFileError, match="truncated"):
-            read_images(path, 10, images)
+            read_logged(path, 10, images, {})
         assert 5 < len(images["a"]) < 10
 
     def test_damaged_image(self, tmp_path):

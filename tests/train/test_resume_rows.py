@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 
 import pytest
 from fakes.trainers import CountingTrainer, Killed, ScalingTrainer, run_resumed
@@ -145,9 +146,8 @@ class TestAtTheEndOfAnEpoch:
         train([Measure(), ModelSaver(), KillAt(epoch=2)], monitors=[ScalarTable()])
         del log_lines[:]
         train([Measure(), EstimatedTimeLeft(), ModelSaver()], monitors=[ScalarTable()])
-        assert ["Statistics of epoch 2:", "Statistics of epoch 3:"] == [
-            line.splitlines()[0] for line in log_lines if line.startswith("Statistics of")
-        ]
+        found = [re.match(r"(Epoch \d+)( \(\*: best so far\))?: ", line) for line in log_lines]
+        assert ["Epoch 2", "Epoch 3"] == [one.group(1) for one in found if one]
 
 
 class TestInsideAnEpoch:

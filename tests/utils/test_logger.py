@@ -40,22 +40,22 @@ class Terminal:
 
 class TestLines:
     def test_line(self, capsys):
-        """The format is `[mmdd HH:MM:SS @file:line] message`, with the file of the caller, on stdout only."""
+        """The format is `[mmdd HH:MM:SS] message`, on stdout only."""
         with mock.patch.object(logging.getLogger(), "handlers", [logging.StreamHandler(sys.stderr)]):
             logger.info("%d of %s", 3, "four")
 
         captured = capsys.readouterr()
-        assert re.fullmatch(r"\[\d{4} \d\d:\d\d:\d\d @test_logger\.py:\d+\] 3 of four\n", captured.out)
+        assert re.fullmatch(r"\[\d{4} \d\d:\d\d:\d\d\] 3 of four\n", captured.out)
         assert "" == captured.err
 
     @pytest.mark.parametrize(
         ("function", "tag"), [("warning", "WRN "), ("warn", "WRN "), ("error", "ERR "), ("critical", "ERR ")]
     )
     def test_levels_have_tags(self, capsys, function, tag):
-        """Warnings, errors and debug messages have tags."""
+        """Warnings, errors and debug messages have tags, and the file and line of the caller."""
         getattr(logger, function)("trouble")
 
-        assert capsys.readouterr().out.endswith(f"] {tag}trouble\n")
+        assert re.fullmatch(rf"\[\d{{4}} \S+ @test_logger\.py:\d+\] {tag}trouble\n", capsys.readouterr().out)
 
     def test_debug_is_shown_on_request(self, capsys):
         """The level is INFO unless setLevel changes it."""
@@ -80,7 +80,7 @@ class TestLines:
         assert output.endswith("ValueError: inner\n")
 
     def test_terminal_gets_colors(self, capsys, monkeypatch):
-        """On a terminal, the prefix is green and the tag red."""
+        """On a terminal, the prefix is green and the tag yellow, without blinking."""
         monkeypatch.delenv("NO_COLOR", raising=False)
         monkeypatch.setenv("FORCE_COLOR", "1")  # termcolor asks file descriptor 1, which pytest captures
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
@@ -88,7 +88,7 @@ class TestLines:
 
         output = capsys.readouterr().out
         assert output.startswith("\x1b[32m[")
-        assert "\x1b[31mWRN" in output
+        assert "\x1b[1m\x1b[33mWRN" in output
 
     def test_underlying_logger_is_there(self):
         """unittest's `assertLogs` accepts `_logger`."""

@@ -9,7 +9,7 @@ import pytest
 
 from tensorpack_lite.utils import logger
 
-LOG_LINE = "[1126 22:30:36 @logger.py:191] Argv: train.py\n"
+LOG_LINE = "[1126 22:30:36] Argv: train.py\n"
 WRITTEN = {
     "log.log": LOG_LINE,
     "manifest.json": '{\n "format": 1\n}\n',

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Mapping, Sequence
+
 import numpy as np
 
 from ...compat import tfv1 as tf
 from ...loop.callback import Callback
 from ...loop.trainer import LoopTrainer
+from ...utils.hyperparams import Value
 
 
 class MonitorBase(Callback):
@@ -14,8 +17,8 @@ class MonitorBase(Callback):
     Base class of monitors: override the `process_*` methods you need, and the methods of a callback.
 
     Each call of `trainer.monitors` is passed on immediately, in the same thread: `put_scalar` calls
-    `process_scalar` and `process_summary`, `put_image` calls `process_image` and `process_summary`, and
-    `put_summary` calls `process_scalar` for each scalar in the summary and then `process_summary`.
+    `process_scalar` and `process_summary`, `put_image` and `put_text` likewise, and `put_summary` calls
+    `process_scalar` for each scalar in the summary and then `process_summary`.
 
     Runs at: the methods that a subclass overrides. In every process of a distributed training.
 
@@ -52,6 +55,23 @@ class MonitorBase(Callback):
         Args:
             name: their name.
             val: an ndarray [N, H, W, C].
+        """
+
+    def process_text(self, name: str, val: Sequence[str]) -> None:
+        """
+        Receive texts, such as samples of a text model.
+
+        Args:
+            name: their name.
+            val: a list of strings.
+        """
+
+    def process_hyperparams(self, values: Mapping[str, Value]) -> None:
+        """
+        Receive hyper-parameters, in before_train, before this monitor's own `_before_train`; see `RecordHyperParams`.
+
+        Args:
+            values: numbers, strings and booleans by name. A later call may have names of an earlier one.
         """
 
     def process_summary(self, summary: tf.Summary) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 
 from ...utils import logger
+from ...utils.hyperparams import Value
 from ...utils.optional import load_optional
 from .base import MonitorBase
 
 
 class CometMLMonitor(MonitorBase):
     """
-    Monitor that sends scalars, images and the graph to Comet.
+    Monitor that sends scalars, images, texts, hyper-parameters and the graph to Comet.
 
     Args:
         experiment: a `comet_ml.Experiment`; None creates one.
@@ -57,6 +58,15 @@ class CometMLMonitor(MonitorBase):
         for index, image in enumerate(val):
             numbered = f"{name}_{index}" if len(val) > 1 else name
             self.experiment.log_image(image, name=numbered, step=self.global_step)
+
+    def process_text(self, name: str, val: Sequence[str]) -> None:
+        """Send texts at the current step."""
+        for text in val:
+            self.experiment.log_text(text, step=self.global_step, metadata={"name": name})
+
+    def process_hyperparams(self, values: Mapping[str, Value]) -> None:
+        """Send hyper-parameters."""
+        self.experiment.log_parameters(dict(values))
 
     def _before_train(self) -> None:
         if self._is_ours and self.trainer.loop.is_resumed:

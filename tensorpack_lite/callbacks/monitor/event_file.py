@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any
+import time
+from typing import Any, Mapping
 
 from ...compat import tfv1 as tf
 from ...utils import logger
+from ...utils.hyperparams import Value
+from ...utils.protobuf import write_field
 from .base import MonitorBase
 
 
 class TFEventWriter(MonitorBase):
     """
-    Monitor that writes summaries, events and the graph to a TensorFlow event file.
+    Monitor that writes summaries, events, the graph and the hyper-parameters to a TensorFlow event file.
 
     Args:
         logdir: an existing directory; None means the logger's directory when training starts. If there is none, nothing is
@@ -46,6 +49,7 @@ class TFEventWriter(MonitorBase):
         self._has_begun = False
         self._writer: Any = None
         self._graph_thread: threading.Thread | None = None
+        self._hyperparams: dict[str, Value] = {}
 
     def _setup_graph(self) -> None:
         self._logdir = self._given_dir or logger.get_logger_dir()
@@ -66,6 +70,10 @@ class TFEventWriter(MonitorBase):
         if self.enabled:
             self._get_writer().add_event(evt)
 
+    def process_hyperparams(self, values: Mapping[str, Value]) -> None:
+        """Keep hyper-parameters until they are written in before_train: TensorBoard reads only the first ones of a run."""
+        self._hyperparams.update(values)
+
     def state_dict(self) -> dict[str, Any] | None:
         """Write the events so far to the disk, because a training that resumes does not report them again. Return None."""
         if self._writer is not None:
@@ -79,6 +87,8 @@ class TFEventWriter(MonitorBase):
         if self.trainer.loop.is_resumed:
             start = tf.SessionLog(status=tf.SessionLog.START)
             self._get_writer().add_session_log(start, self.global_step + 1)
+        if self._hyperparams:
+            self._get_writer().add_summary(_hyperparams_summary(self._hyperparams, os.path.basename(str(self._logdir))))
         # Serializing a large graph takes seconds, so a thread does it.
         self._graph_thread = threading.Thread(
             target=self._get_writer().add_graph, args=(self.graph,), name="TFEventWriter-graph", daemon=True
@@ -113,3 +123,27 @@ class TFEventWriter(MonitorBase):
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+
+
+def _hyperparams_summary(values: Mapping[str, Value], name: str) -> tf.Summary:
+    """
+    Return the summary that TensorBoard's plugin HParams reads: a session's start, in the metadata.
+
+    Its messages are written by hand, because TensorBoard, which defines them, need not be installed.
+    """
+    entries = [
+        write_field(1, write_field(1, key.encode()) + write_field(2, _struct_value(values[key]))) for key in values
+    ]
+    start = b"".join(entries) + write_field(4, name.encode()) + write_field(5, time.time())
+    summary = tf.Summary()
+    value = summary.value.add(tag="_hparams_/session_start_info", tensor=tf.make_tensor_proto(0.0, tf.float32, []))
+    value.metadata.plugin_data.plugin_name = "hparams"
+    value.metadata.plugin_data.content = write_field(3, start)
+    return summary
+
+
+def _struct_value(value: Value) -> bytes:
+    """Return a message `google.protobuf.Value`."""
+    if isinstance(value, bool):
+        return write_field(4, value)
+    return write_field(3, value.encode()) if isinstance(value, str) else write_field(2, float(value))

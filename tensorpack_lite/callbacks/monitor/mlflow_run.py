@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from ...loop.state import Outcome
 from ...utils import logger
+from ...utils.hyperparams import Value
 from ...utils.optional import load_optional
 from .rows import CONTINUED, RowMonitor
 
 _STATUS: dict[Outcome | None, str] = {Outcome.FAILED: "FAILED", Outcome.INTERRUPTED: "KILLED"}
+_MAX_PARAMS, _MAX_CHARS = 100, 250  # of a request, and of a value in older versions of MLflow
 _NOT_ALLOWED = re.compile(r"[^\w\-./ ]")
 
 
 class MLflowMonitor(RowMonitor):
     """
-    Monitor that sends scalars to MLflow, with the step at which they were reported.
+    Monitor that sends scalars and texts to MLflow, with the step at which they were reported, and the hyper-parameters.
 
     The run starts before training and ends after it, with status FINISHED if training finished or was
     stopped, FAILED if it failed, and KILLED if it was interrupted; see `Outcome`. A training that resumes
@@ -30,7 +32,7 @@ class MLflowMonitor(RowMonitor):
         tracking_uri: the destination: a server's address; `sqlite:///file`, which needs the package `mlflow`
             instead of the extra's `mlflow-skinny`; or `file:///directory`, which MLflow 3 allows only if the
             environment variable MLFLOW_ALLOW_FILE_STORE is true. None means MLflow's configured URI.
-        params: dictionary of hyper-parameters of the run.
+        params: dictionary of hyper-parameters of the run, which replace recorded ones of the same names.
         tags: dictionary of tags.
 
     Raises:
@@ -85,8 +87,22 @@ class MLflowMonitor(RowMonitor):
             experiment_id = experiment.experiment_id
         run = self._client.create_run(experiment_id, tags=self._tags, run_name=self._run_name)
         self.run_id = run.info.run_id
-        for key, value in self._params.items():
-            self._client.log_param(self.run_id, key, value)
+        param = self._mlflow.entities.Param
+        valid = {_NOT_ALLOWED.sub("_", name): str(value) for name, value in self._params.items()}
+        params = [param(name, value) for name, value in valid.items()]
+        for first in range(0, len(params), _MAX_PARAMS):
+            self._client.log_batch(self.run_id, params=params[first : first + _MAX_PARAMS])
+
+    def process_hyperparams(self, values: Mapping[str, Value]) -> None:
+        """Keep hyper-parameters until the run starts. MLflow changes none of a run that is continued."""
+        short = {name: value[:_MAX_CHARS] if isinstance(value, str) else value for name, value in values.items()}
+        self._params = {**short, **self._params}
+
+    def process_text(self, name: str, val: Sequence[str]) -> None:
+        """Send texts as a file of the run, named after the step."""
+        if self.run_id is not None:
+            path = f"{_NOT_ALLOWED.sub('_', name)}/{self.global_step}.txt"
+            self._client.log_text(self.run_id, "\n\n".join(val), path)
 
     def state_dict(self) -> dict[str, Any] | None:
         """Return the id of the run, and the scalars collected so far."""

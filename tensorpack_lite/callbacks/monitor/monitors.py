@@ -14,7 +14,7 @@ import numpy as np
 from ...compat import tfv1 as tf
 from ...loop.callback import Callback
 from ...loop.trainer import LoopMonitors
-from ...tfutils.summary import create_image_summary, create_scalar_summary
+from ...tfutils.summary import create_image_summary, create_scalar_summary, create_text_summary
 from ...utils import logger
 from ...utils.checks import check_type
 from ...utils.naming import TOWER_PREFIX
@@ -103,6 +103,24 @@ class Monitors(Callback, LoopMonitors):
         for monitor in self._monitors:
             monitor.process_image(name, images)
         self._tell_summary(create_image_summary(name, images))
+
+    def put_text(self, name: str, val: str | Sequence[str]) -> None:
+        """
+        Report one text or several, such as samples of a text model.
+
+        Args:
+            name: their name.
+            val: a string, or a list of strings.
+
+        Raises:
+            TypeError: `val` is something else.
+        """
+        texts = [val] if isinstance(val, str) else list(check_type(f"Monitors.put_text '{name}'", val, (list, tuple)))
+        for text in texts:
+            check_type(f"Monitors.put_text '{name}': an element", text, str)
+        for monitor in self._monitors:
+            monitor.process_text(name, texts)
+        self._tell_summary(create_text_summary(name, texts))
 
     def put_summary(self, summary: tf.Summary | bytes) -> None:
         """

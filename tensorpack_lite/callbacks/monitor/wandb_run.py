@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from html import escape
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 
 from ...loop.state import Outcome
 from ...utils import logger
+from ...utils.hyperparams import Value
 from ...utils.optional import load_optional
 from .rows import CONTINUED, RowMonitor
 
@@ -17,7 +19,8 @@ _EXIT_CODES: dict[Outcome | None, int] = {Outcome.FAILED: 1, Outcome.INTERRUPTED
 
 class WandbMonitor(RowMonitor):
     """
-    Monitor that sends scalars and images to Weights & Biases, with the step at which they were reported.
+    Monitor that sends scalars, images and texts to Weights & Biases, with the step at which they were reported, and the
+    hyper-parameters.
 
     The run starts before training and finishes after it, with exit code 0 if training finished or was
     stopped, 1 if it failed, and 255 if it was interrupted; see `Outcome`. A training that resumes from a
@@ -27,7 +30,7 @@ class WandbMonitor(RowMonitor):
     Args:
         project: name of the project; None means wandb's default.
         name: name of the run; None lets wandb choose one.
-        config: dictionary of hyper-parameters of the run.
+        config: dictionary of hyper-parameters of the run. Recorded ones of the same names are left out.
         run: an existing run from `wandb.init(...)`. It is left open, and the other arguments are ignored.
         **kwargs: arguments of `wandb.init`, e.g. `entity`, `tags`, `id`, `resume`; `mode="offline"` needs no
             account. The default of `dir` is the logger's directory.
@@ -58,12 +61,26 @@ class WandbMonitor(RowMonitor):
         self._wandb = load_optional("wandb", "WandbMonitor")
         self.run = run
         self._is_ours = run is None
+        self._hyperparams: dict[str, Value] = {}
         self._init_args = {"project": project, "name": name, "config": config, **kwargs}
 
     def process_image(self, name: str, val: np.ndarray) -> None:
         """Send images at the current step."""
         if self.run is not None:
             self.run.log({name: [self._wandb.Image(image) for image in val]}, step=self.global_step)
+
+    def process_text(self, name: str, val: Sequence[str]) -> None:
+        """Send texts at the current step."""
+        if self.run is not None:
+            self.run.log(
+                {name: [self._wandb.Html(f"<pre>{escape(text)}</pre>") for text in val]}, step=self.global_step
+            )
+
+    def process_hyperparams(self, values: Mapping[str, Value]) -> None:
+        """Keep hyper-parameters until the run starts, or add them to the user's run."""
+        self._hyperparams.update(values)
+        if self.run is not None:
+            self._send_hyperparams()
 
     def _before_train(self) -> None:
         if self.run is None and not self.trainer.loop.is_resumed:
@@ -77,6 +94,12 @@ class WandbMonitor(RowMonitor):
     def _start_run(self) -> None:
         self._init_args.setdefault("dir", logger.get_logger_dir())
         self.run = self._wandb.init(**self._init_args)
+        self._send_hyperparams()
+
+    def _send_hyperparams(self) -> None:
+        new = {name: value for name, value in self._hyperparams.items() if name not in self.run.config}
+        if new:
+            self.run.config.update(new)
 
     def state_dict(self) -> dict[str, Any] | None:
         """Return the id of a separate run, and the scalars collected so far."""

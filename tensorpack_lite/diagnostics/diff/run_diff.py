@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterator
 
+from ...utils.hyperparams import ADDED
 from .code_diff import compare_code
 from .json_differences import describe_pair, differences
 
@@ -75,6 +76,7 @@ def compare(a: Run, b: Run) -> list[Section]:
         _compare_graphs(a, b),
         _compare_parts("trainer", a, b, _settings),
         _compare_optimization(a, b),
+        _compare_parts("hyperparameters", a, b, lambda m: m.get(ADDED)),
         _compare_parts("callbacks", a, b, lambda m: _by_name(m.get("callbacks"))),
         _compare_code(a, b),
         _compare_parts("packages", a, b, _installed),

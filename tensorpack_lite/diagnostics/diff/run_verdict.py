@@ -8,10 +8,18 @@ _MAX_CAUSES = 3
 _SAME_FIRST = ("code", "variables", "graph", "data")
 # a difference in these explains other results; the most specific ones come first
 _CAUSES = (
-    "data", "variables", "graph", "trainer", "optimizer and schedules", "callbacks", "seeds", "packages", "code",
-    "exit and length",
+    "data", "variables", "graph", "trainer", "optimizer and schedules", "callbacks", "seeds", "hyperparameters", "packages",
+    "code", "exit and length",
 )  # fmt: skip
-_PLURALS = ("optimizer and schedules", "callbacks", "seeds", "packages", "variables", "exit and length")
+_PLURALS = (
+    "optimizer and schedules",
+    "callbacks",
+    "seeds",
+    "hyperparameters",
+    "packages",
+    "variables",
+    "exit and length",
+)
 _OTHER_ORDER = "but the datapoints differ"
 
 

@@ -20,6 +20,7 @@ from ...loop.state import Outcome
 from ...tfutils.graph_description import describe_graph
 from ...utils import logger
 from ...utils.errors import DamagedFileError
+from ...utils.hyperparams import ADDED, hyperparams_of
 from ...utils.manifest_file import FILENAME, FORMAT, read_manifest, write_manifest
 from ...utils.memory import peak_memory
 from ...utils.random_streams import get_rng_seed
@@ -27,10 +28,11 @@ from ..hangs.detector import HangDetection
 from .code import describe_code
 from .describe import Describer, describe, describe_files
 from .environment import describe_machine, describe_packages, describe_variables
+from .hyperparams import RecordHyperParams, tell_monitors
 from .model_graph import ModelGraph
 from .planned import planned_values
 
-_OF_EACH_TRAINING = (MaintainStepCounter, Monitors, ResetInput)
+_NOT_LISTED = (MaintainStepCounter, Monitors, ResetInput, RecordHyperParams)  # of each training, or elsewhere
 # parts that differ between the starts of a training
 _OF_EACH_START = (
     "started", "initial values", "left out", "planned values", "resumptions", "statistics", "exit",
@@ -73,6 +75,9 @@ class ManifestWriter(Callback):
             "schedules": lambda: [describe(cb) for cb in self._callbacks() if _is_schedule(cb)],
             "callbacks": lambda: [describe(cb) for cb in self._callbacks() if not _is_schedule(cb)],
             "seeds": lambda: {"fix_rng_seed": get_rng_seed(), "graph": self.graph.seed},
+            ADDED: lambda: {
+                k: v for cb in self.trainer.find_callbacks(RecordHyperParams) for k, v in cb.values.items()
+            },
         }
         self._manifest = {"format": FORMAT, "started": _now(), "directory": directory, "left out": {}}
         for name, collect in parts.items():
@@ -95,6 +100,7 @@ class ManifestWriter(Callback):
         except OSError as error:
             logger.error(f"ManifestWriter: cannot move '{self._path}': {error}")
         self._write()
+        tell_monitors(self.trainer, hyperparams_of(self._manifest))
         logger.info(f"The manifest of this training is {self._path}.")
 
     def _after_train(self) -> None:
@@ -135,7 +141,7 @@ class ManifestWriter(Callback):
     def _callbacks(self) -> list[Callback]:
         """Return the callbacks, without those that belong to an input or to each trainer."""
         found = [cb for cb in self.trainer.find_callbacks(Callback) if type(cb).__name__[0] != "_"]
-        return [cb for cb in found if not isinstance(cb, _OF_EACH_TRAINING)]
+        return [cb for cb in found if not isinstance(cb, _NOT_LISTED)]
 
     def _settings(self) -> dict[str, Any]:
         trainer = self.trainer

@@ -10,28 +10,34 @@ import numpy as np
 from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks.monitor.comet import CometMLMonitor
+from tensorpack_lite.diagnostics.manifest.hyperparams import RecordHyperParams
 from tensorpack_lite.loop.callback_factory import CallbackFactory
 
 
 def test_what_it_sends(fresh_graph):
-    """It sends the graph, scalars and images with their steps, and the ends of epochs and of training."""
+    """It sends hyper-parameters, the graph, scalars, images and texts with their steps, and the ends of epochs and of training."""
 
     def put(self) -> None:
         self.trainer.monitors.put_scalar("error", 0.5)
         self.trainer.monitors.put_image("one", np.zeros([2, 3]))
         self.trainer.monitors.put_image("many", np.zeros([2, 2, 3, 1]))
+        self.trainer.monitors.put_text("said", ["a", "b"])
 
     experiment = mock.Mock()
-    run(CountingTrainer(), [CallbackFactory(trigger=put)], [CometMLMonitor(experiment, ["mine"])], epochs=1)
+    callbacks = [RecordHyperParams(lr=0.5), CallbackFactory(trigger=put)]
+    run(CountingTrainer(), callbacks, [CometMLMonitor(experiment, ["mine"])], epochs=1)
 
     assert [
         "add_tags(['mine'])",
+        "log_parameters({'lr': 0.5})",
         f"set_model_graph({fresh_graph!r})",
         "log_epoch_end(1, step=2)",
         "log_metric('error', 0.5, step=2)",
         "log_image(name='one', step=2)",
         "log_image(name='many_0', step=2)",
         "log_image(name='many_1', step=2)",
+        "log_text('a', step=2, metadata={'name': 'said'})",
+        "log_text('b', step=2, metadata={'name': 'said'})",
         "end()",
     ] == [_shown(call) for call in experiment.method_calls]
 

@@ -60,7 +60,7 @@ def test_without_the_switch(capsys):
     """A log that is not quiet has no such line."""
     run(CountingTrainer(), [report(cost=0.5)], [ScalarTable()], 3, 2)
     output = capsys.readouterr().out
-    assert "Statistics of epoch 2" in output
+    assert "] Epoch 2: cost 1" in output
     assert "Epoch 2 of 2" not in output
 
 
@@ -135,7 +135,7 @@ def test_a_process(tmp_path):
     starts = [line.split(":")[0] for line in messages(done.stdout)]
     assert ["Epoch 1 of 2", "Epoch 2 of 2"] * 5 == starts
     log = (tmp_path / "fold4" / "log.log").read_text()
-    for text in ("Argv: ", "Model saved to ", "Epoch 2 (global_step 6) finished", "Statistics of epoch 2"):
+    for text in ("Argv: ", "Model saved to ", "Epoch 2 (global_step 6) finished", "] Epoch 2: cost"):
         assert text in log
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import glob
 import os
 
+import pytest
 from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks.monitor.event_file import TFEventWriter
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.diagnostics.manifest.hyperparams import RecordHyperParams
 from tensorpack_lite.loop.callback_factory import CallbackFactory
 
 
@@ -60,6 +62,30 @@ def test_a_scalar_before_training(log_dir):
     run(CountingTrainer(), [early], [TFEventWriter()], steps=1, epochs=1)
 
     assert ["early"] == [v.tag for e in events(log_dir) for v in e.summary.value]
+
+
+def test_texts(log_dir):
+    """Texts are strings for TensorBoard's plugin of that name, with their step."""
+    put = CallbackFactory(trigger=lambda self: self.trainer.monitors.put_text("said", ["a", "\u00fc"]))
+    run(CountingTrainer(), [put], [TFEventWriter()], epochs=1)
+
+    ((step, value),) = [(e.step, v) for e in events(log_dir) for v in e.summary.value]
+    assert (2, "said", "text") == (step, value.tag, value.metadata.plugin_data.plugin_name)
+    assert [b"a", "\u00fc".encode()] == tf.make_ndarray(value.tensor).tolist()
+
+
+def test_hyperparams(log_dir):
+    """TensorBoard's own code reads the hyper-parameters, with their types."""
+    plugin_data_pb2 = pytest.importorskip("tensorboard.plugins.hparams.plugin_data_pb2")
+    values = {"lr": 0.5, "name": "\u00fc" * 100, "flag": False, "depth": 3}
+    run(CountingTrainer(), [RecordHyperParams(values)], [TFEventWriter()], epochs=1)
+
+    (value,) = [v for e in events(log_dir) for v in e.summary.value]
+    assert ("_hparams_/session_start_info", "hparams") == (value.tag, value.metadata.plugin_data.plugin_name)
+    data = plugin_data_pb2.HParamsPluginData.FromString(value.metadata.plugin_data.content)
+    found = {name: getattr(v, v.WhichOneof("kind")) for name, v in data.session_start_info.hparams.items()}
+    assert (values, 0) == (found, data.version)
+    assert os.path.basename(log_dir) == data.session_start_info.group_name
 
 
 def test_split_files(log_dir):

@@ -12,6 +12,7 @@ from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks.monitor.mlflow_run import MLflowMonitor
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.diagnostics.manifest.hyperparams import RecordHyperParams
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.loop.state import StopTraining
@@ -40,10 +41,26 @@ class TestWhatItSends:
             ("client", "here"),
             ("experiment", "digits"),
             ("run", "id of digits", {"a": "b"}, "first"),
-            ("param", "r1", "lr", 0.1),
+            ("params", "r1", [("lr", "0.1")]),
             ("metrics", "r1", [("Peak_MB_/gpu_0", 0.5, 2), ("epoch_num", 1.0, 2)]),
             ("end", "r1", "FINISHED"),
         ] == calls
+
+    def test_hyperparams_and_texts(self, monkeypatch):
+        """Recorded hyper-parameters are sent in requests of 100 with valid names and short values; those of the user win."""
+
+        def put(self) -> None:
+            self.trainer.monitors.put_text("a:b", ["one", "two"])
+
+        recorded = RecordHyperParams({"lr": 0.5, "A#2.b": "x" * 300, **{f"n{k}": k for k in range(99)}})
+        monkeypatch.setitem(sys.modules, "mlflow", FakeMlflow())
+        monitor = MLflowMonitor("digits", params={"lr": 0.1})
+        run(CountingTrainer(), [recorded, CallbackFactory(trigger=put)], [monitor], epochs=1)
+        first, second, text = [call for call in monitor._client.calls if call[0] in ("params", "text")]
+        assert [100, 1] == [len(first[2]), len(second[2])]
+        sent = dict(first[2] + second[2])
+        assert ("0.1", "x" * 250, "98") == (sent["lr"], sent["A_2.b"], sent["n98"])
+        assert ("text", "r1", "one\n\ntwo", "a_b/2.txt") == text
 
     def test_an_experiment_that_exists(self, monkeypatch):
         """An existing experiment is used."""
@@ -102,15 +119,17 @@ class TestARun:
         def put(self) -> None:
             self.trainer.monitors.put_scalar("PeakMemory(MB)/gpu:0", self.global_step * 0.5)
 
-        monitor = self.train(
-            client, [CallbackFactory(trigger=put)], run_name="first", params={"lr": 0.1}, tags={"a": "b"}
-        )
+            self.trainer.monitors.put_text("samples", "to be or not")
+
+        callbacks = [RecordHyperParams(lr=0.5, depth=3), CallbackFactory(trigger=put)]
+        monitor = self.train(client, callbacks, run_name="first", params={"lr": 0.1}, tags={"a": "b"})
         found = client.get_run(monitor.run_id)
         history = client.get_metric_history(monitor.run_id, "PeakMemory_MB_/gpu_0")
 
         assert [(2, 1.0), (4, 2.0)] == [(metric.step, metric.value) for metric in history]
         assert [1, 2] == [m.value for m in client.get_metric_history(monitor.run_id, "epoch_num")]
-        assert ("FINISHED", {"lr": "0.1"}) == (found.info.status, found.data.params)
+        assert ["samples"] == [one.path for one in client.list_artifacts(monitor.run_id)]
+        assert ("FINISHED", {"lr": "0.1", "depth": "3"}) == (found.info.status, found.data.params)
         assert ("first", "b") == (found.data.tags["mlflow.runName"], found.data.tags["a"])
 
     def test_the_experiment_is_made_once(self, client):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from fakes.recording import PutValues
 from fakes.trainers import CountingTrainer, run
@@ -10,9 +12,10 @@ from tensorpack_lite.callbacks.monitor.table import ScalarTable
 
 
 def tables(log_lines):
-    """The rows of each table, split into words, without the heading."""
-    found = [line.splitlines() for line in log_lines if line.startswith("Statistics of epoch")]
-    return [[row.split() for row in table[3:]] for table in found]
+    """The scalars of each epoch, as in the log."""
+    title = re.compile(r"Epoch \d+( \(\*: best so far\))?: ")
+    found = [title.sub("", line) for line in log_lines if title.match(line)]
+    return [re.split(r", (?!epoch)", re.sub(r",\n  ", ", ", text)) for text in found]
 
 
 def train(values):
@@ -21,31 +24,43 @@ def train(values):
     return run(CountingTrainer(), puts, [ScalarTable()], steps=1, epochs=max(map(len, values.values())))
 
 
-def test_each_epoch_has_a_table_with_the_best_values(log_lines):
-    """A table lists value, best value and its epoch; a name without a known direction has no best value."""
+def test_best_values(log_lines):
+    """The best value so far has a star; of validation, an earlier best value is named; other names have none."""
     train({"val_error": [0.5, 0.25, 0.75], "accuracy": [0.5, 0.75, 0.25], "learning_rate": [3, 2, 1]})
 
     assert [
-        [["accuracy", "0.5", "0.5", "1"], ["learning_rate", "3"], ["val_error", "0.5", "0.5", "1"]],
-        [["accuracy", "0.75", "0.75", "2"], ["learning_rate", "2"], ["val_error", "0.25", "0.25", "2"]],
-        [["accuracy", "0.25", "0.75", "2"], ["learning_rate", "1"], ["val_error", "0.75", "0.25", "2"]],
+        ["val_error 0.5*", "accuracy 0.5*", "learning_rate 3"],
+        ["val_error 0.25*", "accuracy 0.75*", "learning_rate 2"],
+        ["val_error 0.75 (best 0.25, epoch 2)", "accuracy 0.25", "learning_rate 1"],
     ] == tables(log_lines)
+    assert 1 == sum("(*: best so far)" in line for line in log_lines)
+
+
+def test_three_lines_of_80_columns(log_lines):
+    """Three lines hold what fits, beside a prefix of 16 characters; what is left out is counted, and is least important."""
+    names = [f"statistic_{number:02}" for number in range(30)]
+    train({**{name: [1.0] for name in names}, "QueueInput/queue_size": [50], "val_cost": [0.123456789]})
+    (line,) = [line for line in log_lines if line.startswith("Epoch 1 (*")]
+    lines = line.split("\n")
+    assert [True] * 3 == [len(text) <= 80 for text in [" " * 16 + lines[0], *lines[1:]]]
+    cells = tables(log_lines)[0]
+    assert ["val_cost 0.1235*", *[f"{name} 1" for name in names[: len(cells) - 2]]] == cells[:-1]
+    assert f"and {32 - len(cells) + 1} more" == cells[-1]
+    assert len(cells) > 8
 
 
 def test_nan_is_never_the_best(log_lines):
     """A statistic whose first value is NaN has no best value until a number is reported."""
-    train({"cost": [float("nan"), 2.0, float("nan")]})
+    train({"val_cost": [float("nan"), 2.0, float("nan")]})
 
-    assert [["cost", "nan"], ["cost", "2", "2", "2"], ["cost", "nan", "2", "2"]] == [
-        rows[0] for rows in tables(log_lines)
-    ]
+    assert [["val_cost nan"], ["val_cost 2*"], ["val_cost nan (best 2, epoch 2)"]] == tables(log_lines)
 
 
 def test_a_scalar_is_listed_only_if_it_was_reported(log_lines):
-    """An epoch that reports nothing has no table."""
+    """An epoch that reports nothing has no line."""
     train({"cost": [1.0, None, 0.5]})
 
-    assert [[["cost", "1", "1", "1"]], [["cost", "0.5", "0.5", "3"]]] == tables(log_lines)
+    assert [["cost 1*"], ["cost 0.5*"]] == tables(log_lines)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +79,8 @@ def test_the_last_word_with_a_direction_decides(log_lines, name, sign):
     """The best of the values 1 and 2 is 1 if smaller is better, 2 if larger is better, and otherwise unknown."""
     train({name: [1, 2]})
 
-    assert {-1: ["1", "1"], 0: [], 1: ["2", "2"]}[sign] == tables(log_lines)[-1][0][2:]
+    marks = [table[0].endswith("*") for table in tables(log_lines)]
+    assert {-1: [True, False], 0: [False, False], 1: [True, True]}[sign] == marks
 
 
 def test_a_resumed_training_keeps_the_best():

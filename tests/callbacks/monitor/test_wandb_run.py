@@ -12,24 +12,30 @@ from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks.monitor.wandb_run import WandbMonitor
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.diagnostics.manifest.hyperparams import RecordHyperParams
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.loop.state import StopTraining
 
 
 def test_a_run_of_the_user(monkeypatch):
-    """Scalars and images are sent with their steps to a given run, which is left open."""
-    monkeypatch.setitem(sys.modules, "wandb", mock.Mock(Image=lambda image: image.shape))
+    """Scalars, images, texts and new hyper-parameters are sent to a given run, which is left open."""
+    wandb = mock.Mock(Image=lambda image: image.shape, Html=lambda text: text)
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
 
     def put(self) -> None:
         self.trainer.monitors.put_scalar("error", 0.5)
         self.trainer.monitors.put_image("many", np.zeros([2, 4, 3, 1]))
+        self.trainer.monitors.put_text("said", "a<b")
 
-    existing = mock.Mock()
-    run(CountingTrainer(), [CallbackFactory(trigger=put)], [WandbMonitor(run=existing)], epochs=1)
+    existing = mock.Mock(config={"lr": 0.1})
+    callbacks = [RecordHyperParams(lr=0.5, depth=3), CallbackFactory(trigger=put)]
+    run(CountingTrainer(), callbacks, [WandbMonitor(run=existing)], epochs=1)
 
+    assert {"lr": 0.1, "depth": 3} == existing.config
     assert [
         mock.call.log({"many": [(4, 3, 1), (4, 3, 1)]}, step=2),
+        mock.call.log({"said": ["<pre>a&lt;b</pre>"]}, step=2),
         mock.call.log({"error": 0.5, "epoch_num": 1}, step=2),
     ] == existing.method_calls
 
