@@ -174,7 +174,7 @@ ROWS = [
     Row("ProcessTensors", lambda d: cb.ProcessTensors(["cost"], lambda cost: None), True),
     Row("ProgressBar", lambda d: cb.ProgressBar(["cost"]), False),
     Row("ProxyCallback", lambda d: cb.ProxyCallback(cb.Callback()), True),
-    Row("RecordHyperParams", lambda d: cb.RecordHyperParams(lr=0.1)),
+    Row("RecordHyperParams", lambda d: cb.RecordHyperParams(lr=0.1), True),
     Row("RegressionErrors", lambda d: _inference(cb.RegressionErrors("y", "x")), True, ScalingTrainer),
     Row("ReportWriter", lambda d: cb.ReportWriter(), True),
     Row("RunOp", lambda d: cb.RunOp(lambda: tf.no_op(), run_step=True), False),
