@@ -161,7 +161,7 @@ def random_state_not_saved(training: ExaminedTraining) -> Iterator[Remark]:
 
 def results_that_differ(training: ExaminedTraining) -> Iterator[Remark]:
     """
-    G23: a step runs an operation whose results may differ between two runs on a CPU, although the inputs are the same.
+    G30: a step runs an operation whose results may differ between two runs on a CPU, although the inputs are the same.
 
     Why: two trainings with the same seeds have other weights, first in the last digits.
 
@@ -174,7 +174,7 @@ def results_that_differ(training: ExaminedTraining) -> Iterator[Remark]:
     for name, reason in operations_not_repeatable(training.trainer):
         outer = _outside_functions(name, operations)
         advice = "To repeat a training to the last digit, see docs/reproducibility.md#cpu-threads."
-        yield Remark("G23", name, f"{operations[outer].type}: {reason}.", advice, place_of(operations[outer]))
+        yield Remark("G30", name, f"{operations[outer].type}: {reason}.", advice, place_of(operations[outer]))
 
 
 def _outside_functions(name: str, operations: Collection[str]) -> str:

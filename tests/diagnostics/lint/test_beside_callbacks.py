@@ -122,7 +122,7 @@ GRAPH_FAULTS = {
     ),
     "G12": ("G12", mean_of_each_tower, {}),
     "G14": ("G14", right, {"callbacks": lambda: [MinSaver("val", filename="early"), *usual_callbacks()]}),
-    "G23": ("G23", terms_in_any_order, {}),
+    "G30": ("G30", terms_in_any_order, {}),
     "G22": ("G22", right, {"callbacks": lambda: usual_callbacks(saves=False), "init": resumes}),
 }
 

@@ -90,7 +90,7 @@ def test_threads(threads):
     """A gradient that threads add in any order has a remark only if each operation has several threads."""
     _, error = train(overlapping_crops, lint="error", intra_op_threads=threads)
     assert (threads == 2) == (error is not None)
-    assert error is None or "G23" in str(error)
+    assert error is None or "G30" in str(error)
 
 
 def remarks(log_lines):
