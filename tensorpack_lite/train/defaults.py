@@ -95,11 +95,11 @@ def DEFAULT_EXTENSIONS(  # noqa: N802
         DirectoryLock(),  # before the callbacks write there
         ModelGraph(),
         Rehearsal(rehearse),
+        OperationThreads(intra_op_threads),  # before lint and nan-replay, which ask for the number
         *answers(),  # end the process before lint would write into its directory
         Lint(lint, lint_ignore),
         HangDetection(on_hang),
         GPUErrors(),
-        OperationThreads(intra_op_threads),
         ListVariables(),
         ExplainsMistakes(),
     ]

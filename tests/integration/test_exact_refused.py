@@ -35,10 +35,10 @@ NUMBERS = [[np.float32(number)] for number in range(60)]
 
 
 class Model(ModelDesc):
-    """One weight; by option, TensorFlow's own random operation on its path, and batches."""
+    """One weight; by option, TensorFlow's own random operation on its path, batches, and terms that are added in any order."""
 
-    def __init__(self, noise=False, shape=()):
-        self.noise, self.shape = noise, shape
+    def __init__(self, noise=False, shape=(), terms=1):
+        self.noise, self.shape, self.terms = noise, shape, terms
 
     def inputs(self):
         return [tf.TensorSpec(self.shape, tf.float32, "x")]
@@ -47,6 +47,8 @@ class Model(ModelDesc):
         weight = tf.get_variable("weight", initializer=0.0)
         if self.noise:
             x = x + tf.random_uniform([], name="noise")
+        if self.terms > 1:
+            x = tf.raw_ops.AccumulateNV2(inputs=[x * k for k in range(self.terms)], shape=[])
         return tf.reduce_mean(tf.square(weight - x), name="cost")
 
     def optimizer(self):
@@ -251,6 +253,10 @@ NOT_EXACT = {
     "tensors": (lambda: TensorInput(lambda: [tf.constant(1.0)]), "TensorInput"),
     "queue": (user_queue, "a queue of the user does not tell which datapoints were used"),
     "random operation": (lambda: FeedInput(DataFromList(NUMBERS)), "1 random operations .*: noise/RandomUniform"),
+    "order of terms": (
+        lambda: FeedInput(DataFromList(NUMBERS)),
+        r"AccumulateNV2: its terms are added in .*\(docs/reproducibility.md#cpu-threads\)",
+    ),
     "trainer": (lambda: QueueInput(DataFromList(NUMBERS)), "AsyncMultiGPUTrainer"),
 }  # fmt: skip
 
@@ -260,7 +266,7 @@ NOT_EXACT = {
 def test_not_exact(tmp_path, log_lines, name):
     """With "require", a training that is not exact ends before its first step. Without, a warning gives the same reason."""
     make, reason = NOT_EXACT[name]
-    model = {"random operation": Model(noise=True)}.get(name)
+    model = {"random operation": Model(noise=True), "order of terms": Model(terms=3)}.get(name)
     make_trainer = (lambda: AsyncMultiGPUTrainer([0])) if name == "trainer" else SimpleTrainer
     message = f"Exact resume: NOT exact: .*{reason}.* is an error; exact=True continues"
     with pytest.raises(RuntimeError, match=message):

@@ -38,6 +38,7 @@ GRAPH_RULES: list[Rule] = [
     model_rules.sum_over_the_batch,
     variable_rules.variable_of_another_tower,
     variable_rules.random_state_not_saved,
+    variable_rules.results_that_differ,
     callback_rules.order_of_savers,
     callback_rules.length_of_epoch,
     validation_rules.samples_left_out,
@@ -56,6 +57,6 @@ GRAPH_RULES: list[Rule] = [
 ]
 
 RULE_IDS = (
-    *(f"G{number:02}" for number in range(1, 30) if number not in (7, 20)),
+    *(f"G{number:02}" for number in range(1, 31) if number not in (7, 20)),
     *("D01", "D02", "D03", "D04", "T01", "T02", "T03", "T04"),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any, Iterator
+from typing import Any, Collection, Iterator
 
 from ...compat import tfv1 as tf
 from ...loop.trainer import find_step_ops
@@ -15,6 +15,7 @@ from ...tfutils.sessinit import ChainInit, JustCurrentSession, SessionInit
 from ...tfutils.varmanip import get_savename_from_varname, is_training_name
 from ...utils.naming import list_names
 from ..data_check.remarks import Remark
+from ..speed.operation_threads import operations_not_repeatable
 from .graph_view import ASSIGNS, operation, place_of, remark_on
 from .training import ExaminedTraining
 
@@ -153,12 +154,34 @@ def random_state_not_saved(training: ExaminedTraining) -> Iterator[Remark]:
         return
     operations = training.graph.operations
     for name in find_stateful_random_ops(find_step_ops(training.trainer)):
-        outer = name
-        while outer not in operations:  # an operation in a function
-            outer = outer.rpartition("/")[0]
         text = "exact resume is on, but the state of this random operation is not saved."
         advice = "Use the function of the same name in tensorpack_lite.tfutils.random."
-        yield Remark("G13", name, text, advice, place_of(operations[outer]))
+        yield Remark("G13", name, text, advice, place_of(operations[_outside_functions(name, operations)]))
+
+
+def results_that_differ(training: ExaminedTraining) -> Iterator[Remark]:
+    """
+    G30: a step runs an operation whose results may differ between two runs on a CPU, although the inputs are the same.
+
+    Why: two trainings with the same seeds have other weights, first in the last digits.
+
+    Does not report an operation that repeats because it has one thread, few or unique rows, or TensorFlow's switch for
+    deterministic operations.
+
+    Source: docs/reproducibility.md#cpu-threads; the causes are in TensorFlow's kernels.
+    """
+    operations = training.graph.operations
+    for name, reason in operations_not_repeatable(training.trainer):
+        outer = _outside_functions(name, operations)
+        advice = "To repeat a training to the last digit, see docs/reproducibility.md#cpu-threads."
+        yield Remark("G30", name, f"{operations[outer].type}: {reason}.", advice, place_of(operations[outer]))
+
+
+def _outside_functions(name: str, operations: Collection[str]) -> str:
+    """Return the name of an operation, or of the operation of the graph that calls the function in which it is."""
+    while name not in operations:
+        name = name.rpartition("/")[0]
+    return name
 
 
 def little_restored(training: ExaminedTraining) -> Iterator[Remark]:

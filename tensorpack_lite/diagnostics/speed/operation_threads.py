@@ -8,8 +8,9 @@ from ...compat import tfv1 as tf
 from ...input_source.batch_size import samples_per_datapoint
 from ...input_source.reset import inputs_of
 from ...loop.extension import ExtendedTrainer, Extension
-from ...loop.trainer import find_step_ops
+from ...loop.trainer import LoopTrainer, find_step_ops
 from ...tfutils.exact.state import find_exact
+from ...tfutils.not_repeatable import Operation, find_not_repeatable
 from ...tfutils.operation_threads import Work, choose_threads, measure_work, predict_gain, set_threads
 from ...utils import logger
 from ...utils.checks import check_count
@@ -49,11 +50,11 @@ class OperationThreads(Extension):
 
     def state_dict(self, trainer: ExtendedTrainer) -> Any:
         """Return the number with which the training computes; None without exact resume."""
-        return None if find_exact() is None else _threads_of(trainer)
+        return None if find_exact() is None else threads_of(trainer)
 
     def load_state_dict(self, trainer: ExtendedTrainer, state: Any) -> None:
         """Compare the number with the saved one, because sums of several threads may be rounded in another order."""
-        exact, now = find_exact(), _threads_of(trainer)
+        exact, now = find_exact(), threads_of(trainer)
         if exact is not None and now is not None and state != now:
             exact.warn_or_raise(
                 f"Each operation had {state or 'all'} threads and has {now or 'all'}, so sums may be rounded differently. To have the same "
@@ -63,7 +64,7 @@ class OperationThreads(Extension):
 
 def advise_threads(trainer: ExtendedTrainer) -> str:
     """Return a sentence if another number of threads for each operation is predicted to be faster; otherwise ""."""
-    now, cores = _threads_of(trainer), _cores_of(trainer)
+    now, cores = threads_of(trainer), _cores_of(trainer)
     if now is None or cores < 2 or get_num_gpu():
         return ""
     work = _work_of(trainer)
@@ -73,12 +74,18 @@ def advise_threads(trainer: ExtendedTrainer) -> str:
     return f" With {best} thread{'s' if best > 1 else ''} for each operation, a step may take {gain if best > 1 else 1 / gain:.2f} of the time."
 
 
-def _threads_of(trainer: ExtendedTrainer) -> int | None:
+def threads_of(trainer: LoopTrainer) -> int | None:
     """Return the number in the config of the session, where 0 means all cores; None if the config is not known."""
     config: tf.ConfigProto | None = None
     if trainer.arguments is not None:
         config = getattr(trainer.arguments.session_creator, "config", None)
     return None if config is None else int(config.intra_op_parallelism_threads)
+
+
+def operations_not_repeatable(trainer: LoopTrainer) -> list[Operation]:
+    """Return the operations of a step whose results may differ between two runs with the same inputs, with the number of threads."""
+    threads = threads_of(trainer) or max(1, int(usable_cores()))
+    return find_not_repeatable(find_step_ops(trainer), threads)
 
 
 def _cores_of(trainer: ExtendedTrainer) -> float:

@@ -7,6 +7,7 @@ from ...callbacks.saver import ModelSaver
 from ...compat import ensure_graph_mode
 from ...compat import tfv1 as tf
 from ...dataflow.exact.stage_position import ResumeReport
+from ...diagnostics.speed.operation_threads import operations_not_repeatable
 from ...loop.callback import Callback
 from ...loop.group import innermost
 from ...loop.trainer import LoopTrainer, find_step_ops
@@ -101,6 +102,7 @@ def say_what_is_exact(
     shapeless = _inputs_without_shape(trainer)
     if shapeless and is_compiled_later(tf.get_default_graph(), _session_config(trainer)):
         not_exact.append(f"XLA with inputs of unknown shape: {list_names(shapeless)} ({_DOCS}#xla)")
+    not_exact += _results_that_differ(trainer)
     not_exact += [reason for reason in (trainer.not_repeatable, other_reason) if reason]
     replayed = [report.stage for report in reports if report.level == "replay"]
     if not_exact:
@@ -117,6 +119,16 @@ def say_what_is_exact(
         notes.insert(0, f"assumed to have no state: {list_names(assumed)}")
     if notes:
         logger.info(f"Exact resume: {'; '.join(notes)}.")
+
+
+def _results_that_differ(trainer: LoopTrainer) -> list[str]:
+    """Return a clause for each cause for which operations may compute other results in each run."""
+    found = operations_not_repeatable(trainer)
+    reasons = dict.fromkeys(operation.reason for operation in found)
+    return [
+        f"{list_names([operation.name for operation in found if operation.reason == reason])}: {reason} ({_DOCS}#cpu-threads)"
+        for reason in reasons
+    ]
 
 
 def _unsaved_variables(callbacks: list[Callback]) -> list[str]:

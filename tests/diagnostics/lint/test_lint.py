@@ -45,6 +45,15 @@ def softmax_twice(image, label):
     return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label))
 
 
+def overlapping_crops(image, label):
+    """A model whose gradient threads add in any order."""
+    boxes = tf.tile([[0.1, 0.1, 0.9, 0.9]], [8, 1])
+    crops = tf.image.crop_and_resize(
+        FullyConnected("hidden", image, 12)[:, None, :, None], boxes, tf.zeros([8], tf.int32), [2, 5]
+    )
+    return right(image, label) + tf.reduce_mean(tf.square(crops))
+
+
 class CountSteps(Callback):
     """Counts the steps of a training."""
 
@@ -74,6 +83,14 @@ def train(get_cost=right, data=None, callbacks=(), steps=3, **kwargs):
         except RuntimeError as caught:
             error = caught
     return steps_done.count, error
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_threads(threads):
+    """A gradient that threads add in any order has a remark only if each operation has several threads."""
+    _, error = train(overlapping_crops, lint="error", intra_op_threads=threads)
+    assert (threads == 2) == (error is not None)
+    assert error is None or "G30" in str(error)
 
 
 def remarks(log_lines):
