@@ -18,17 +18,19 @@ Cases, all shuffled except "large":
 Ours in "jpeg": BatchData(MultiProcessMapData), "runner": MultiProcessRunnerZMQ(BatchData(MapData)), "batches":
 MultiProcessMapAndBatchData, "threads": BatchData(MultiThreadMapData). torch uses persistent workers. tf.data calls the OpenCV
 function with tf.numpy_function in as many threads as the others have workers; its "large" batches come from a generator in its own
-process. grain reads with its default threads in "arrays" and "records", and with `mp_prefetch` elsewhere. Both repeat the data
-without end, except in "first": their passes begin slowly.
+process. grain reads in as many threads as the others have workers in "arrays" and "records", and with `mp_prefetch` elsewhere. Both repeat the
+data without end, except in "first": their passes begin slowly.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import itertools
 import json
 import os
+import signal
 import statistics
 import sys
 import time
@@ -169,13 +171,15 @@ def grain(case):
     from absl import flags
 
     flags.FLAGS(["data_peers"])  # grain requires parsed flags to start processes
+    # by default it reads 500 batches ahead, also while the other peers have their turns
+    options = grain.ReadOptions(num_threads=case["workers"], prefetch_buffer_size=4)
     if case["kind"] == "large":
-        dataset = grain.MapDataset.source([LARGE] * 10000).to_iter_dataset()
+        dataset = grain.MapDataset.source([LARGE] * 10000).to_iter_dataset(options)
     else:
         dataset = grain.MapDataset.source(Pairs(*make_pairs(case["kind"], case["images"]))).shuffle(seed=0)
         dataset = dataset if case["first"] else dataset.repeat()
         dataset = dataset.map(decode) if case["kind"] == "jpeg" else dataset
-        dataset = dataset.batch(BATCHES[case["kind"]], drop_remainder=True).to_iter_dataset()
+        dataset = dataset.batch(BATCHES[case["kind"]], drop_remainder=True).to_iter_dataset(options)
     if case["kind"] in ("jpeg", "large"):
         dataset = dataset.mp_prefetch(grain.MultiprocessingOptions(num_workers=case["workers"]))
     return lambda: iter(dataset)
@@ -207,6 +211,7 @@ def peers_of(case, wanted):
 # A child -------------------------------------------------------------------------------------------------------------------
 def run_child(peer, case):
     """Read batches in turns."""
+    os.setpgid(0, 0)
     if case["first"]:
         turns = Turns(0, 1)
         begin = PEERS[peer](case)
@@ -260,6 +265,8 @@ def run_blocks(names, case, blocks):
     finally:
         for child in children.values():
             child.end()
+            with contextlib.suppress(ProcessLookupError):  # workers of grain outlive their parent
+                os.killpg(child.process.pid, signal.SIGKILL)
     return figures
 
 
@@ -267,7 +274,8 @@ def compare(case, wanted, rounds, blocks):
     """Print a line for each peer."""
     names, missing = peers_of(case, wanted)
     title = ("first batch of " if case["first"] else "") + case["kind"]
-    print(f"\n{title}, {case['workers']} workers; not installed: {', '.join(missing) or 'none'}")
+    workers = case["workers"] if case["kind"] in ("jpeg", "large") else 0
+    print(f"\n{title}, {workers} workers; not installed: {', '.join(missing) or 'none'}")
     times, ratios = {name: [] for name in names}, {name: [] for name in names}
     for _ in range(rounds):
         figures = run_blocks(names, case, blocks)
