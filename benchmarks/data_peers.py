@@ -3,23 +3,28 @@ Interleaved comparison of data pipelines: this library, PyTorch's DataLoader, tf
 
     python benchmarks/data_peers.py [--cases arrays jpeg large records first] [--peers ours torch] [--rounds 2]
 
-For each case, the processes of all peers run blocks of about a second in turn, as in `peers.py`, and read batches as fast as they
-can. Each round starts new processes. The output is the median time of a batch of ours, and the ratio of each peer's time to ours
-with its interval of 95 % confidence: above 1, ours is faster. Peers that are not installed are left out.
+For each case, the processes of all peers run blocks of about a second in turn, as in `peers.py`, and read batches as fast
+as they can. Each round starts new processes. The output is the median time of a batch, and the ratio of each peer's time to
+ours with its interval of 95 % confidence: above 1, ours is faster. Peers that are not installed are left out.
 
 Cases, all shuffled except "large":
     arrays     10,000 arrays of 28x28 uint8 with a label, in memory, batches of 128, without workers
-    jpeg       JPEG of 500x375, decoded, resized to 224x224 and flipped by the same OpenCV function, batches of 32, two workers
-    large      batches of 64x224x224x3 uint8 with labels, 9.6 MB, made by two workers
+    jpeg       JPEG of 500x375, decoded, resized to 224x224 and flipped by the same OpenCV function, batches of 32
+    large      batches of 64x224x224x3 uint8 with labels, 9.6 MB, from workers
     records    1,000,000 arrays of 16 float32 with a label, in memory, batches of 256, without workers
-    first      the time from the beginning of a pass to its first batch, of "jpeg" with 256 images and of "records". An earlier
-               pass has ended. Ours is the strict map, which fills its buffer before a pass ends.
+    first      the time from the beginning of a pass to its first batch, of "jpeg" with 256 images and of "records". An
+               earlier pass has ended. Ours is the strict map, which fills its buffer before a pass ends.
 
-Ours in "jpeg": BatchData(MultiProcessMapData), "runner": MultiProcessRunnerZMQ(BatchData(MapData)), "batches":
-MultiProcessMapAndBatchData, "threads": BatchData(MultiThreadMapData). torch uses persistent workers. tf.data calls the OpenCV
-function with tf.numpy_function in as many threads as the others have workers; its "large" batches come from a generator in its own
-process. grain reads in as many threads as the others have workers in "arrays" and "records", and with `mp_prefetch` elsewhere. Both repeat the
-data without end, except in "first": their passes begin slowly.
+Peers:
+    ours       BatchData(MultiProcessMapData) for "jpeg", MultiProcessRunnerZMQ for "large"
+    runner     ours with MultiProcessRunnerZMQ(BatchData(MapData)), only for "jpeg"
+    batches    ours with MultiProcessMapAndBatchData, only for "jpeg"
+    threads    ours with BatchData(MultiThreadMapData), only for "jpeg"
+    torch      DataLoader, for "jpeg" with persistent workers
+    tf_data    calls the OpenCV function in as many threads as the others have workers; "large" comes from a generator
+    grain      `mp_prefetch` for "jpeg" and "large", otherwise as many threads as the others have workers
+
+tf_data and grain repeat the data without end, except in "first": their passes begin slowly.
 """
 
 from __future__ import annotations
@@ -42,7 +47,7 @@ BATCHES = {"arrays": 128, "jpeg": 32, "large": 64, "records": 256}
 PASS = 256  # images of a pass of "first_jpeg"
 
 
-# The data ------------------------------------------------------------------------------------------------------------------
+# The data -------------------------------------------------------------------------------------------------------------
 class Pairs:
     """A sequence of [array, label], read at an index: a dataset for every peer."""
 
@@ -87,7 +92,7 @@ def decode(datapoint):
 LARGE = [np.random.RandomState(0).randint(0, 256, (64, 224, 224, 3)).astype(np.uint8), np.arange(64)]
 
 
-# The peers: each returns a function that begins a pass of batches -------------------------------------------------------------
+# The peers: each returns a function that begins a pass of batches -----------------------------------------------------
 def ours(case, how="map"):
     from tensorpack_lite import dataflow as df
 
@@ -208,7 +213,7 @@ def peers_of(case, wanted):
     return names, missing
 
 
-# A child -------------------------------------------------------------------------------------------------------------------
+# A child --------------------------------------------------------------------------------------------------------------
 def run_child(peer, case):
     """Read batches in turns."""
     os.setpgid(0, 0)
@@ -247,7 +252,7 @@ def check(batch, case):
         raise ValueError(f"wrong batch of {case['kind']}: {found}")
 
 
-# The comparison --------------------------------------------------------------------------------------------------------------
+# The comparison -------------------------------------------------------------------------------------------------------
 def run_blocks(names, case, blocks):
     """Start the processes, and return name -> the microseconds of a batch in each block, without the first block."""
     children, figures = {}, {name: [] for name in names}
