@@ -3,8 +3,8 @@ Interleaved comparison of data pipelines: this library, PyTorch's DataLoader, tf
 
     python benchmarks/data_peers.py [--cases arrays jpeg large records first] [--peers ours torch] [--rounds 2]
 
-For each case, the processes of all peers run blocks of about a second in turn, as in `peers.py`, and read batches as fast
-as they can. Each round starts new processes. The output is the median time of a batch, and the ratio of each peer's time to
+For each case, the processes of all peers run blocks of about a second in turn, as in `peers.py`, and read batches
+as fast as they can. Each round starts new processes. The output is the median time of a batch, and the ratio to
 ours with its interval of 95 % confidence: above 1, ours is faster. Peers that are not installed are left out.
 
 Cases, all shuffled except "large":
