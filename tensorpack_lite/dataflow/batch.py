@@ -83,7 +83,9 @@ class BatchData(ProxyDataFlow):
             holder = list(itertools.islice(datapoints, self.batch_size))
             self._is_over = is_over = len(holder) < self.batch_size
             if not is_over or (holder and self.remainder):
-                yield self.aggregate_batch(holder, self.use_list)
+                # No variable keeps the batch or its datapoints, which may lie in slots of shared memory that a worker needs.
+                holder = [self.aggregate_batch(holder, self.use_list)]
+                yield holder.pop()
             if is_over:  # not the attribute, which another iterator may have set since
                 return
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 from fakes.reading import flow_of
@@ -72,6 +74,21 @@ class TestBatchData:
         (batch,) = BatchData(flow_of([[array]]), 1)
         batch[0][:] = 7
         assert [0, 0] == array.tolist()
+
+    def test_datapoints_are_released(self):
+        """BatchData keeps neither a batch nor its datapoints: workers wait for the shared memory in which they lie."""
+        released = []
+
+        def arrays():
+            for number in range(5):
+                array = np.array([number])
+                weakref.finalize(array, released.append, number)
+                yield [array]
+                del array
+
+        batches = iter(BatchData(DataFromGenerator(arrays), 2))
+        weakref.finalize(next(batches)[0], released.append, "batch")
+        assert [0, "batch"] == released  # the source keeps the last datapoint
 
     def test_it_stops_pulling_when_the_batch_is_full(self):
         """No more datapoints are pulled than the batch needs."""

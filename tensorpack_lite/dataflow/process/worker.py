@@ -51,12 +51,14 @@ class Settings(NamedTuple):
         chunk_length: maximum number of small datapoints in one message.
         patience: how many seconds a new datapoint waits while `max_ahead` others wait to be sent; None for no limit. A
             worker that also receives input needs a limit, otherwise producer and worker can deadlock.
+        chunk_bytes: maximum size of a message with several datapoints.
     """
 
     num_slots: int = MAX_SLOTS
     max_ahead: int = 0
     chunk_length: int = CHUNK_LENGTH
     patience: Optional[float] = None
+    chunk_bytes: int = CHUNK_BYTES
 
 
 class WorkerSetup(NamedTuple):
@@ -123,7 +125,7 @@ def run_worker(setup: WorkerSetup, connection: Connection, task: Task) -> None:
     settings = task.settings
     home = Writer(connection, setup.who, settings.num_slots)
     outbox: HandoffQueue[Any] = HandoffQueue(
-        settings.max_ahead, remove=partial(take_chunk, max_length=settings.chunk_length)
+        settings.max_ahead, remove=partial(take_chunk, max_length=settings.chunk_length, max_bytes=settings.chunk_bytes)
     )
     sender = threading.Thread(target=_send_all, args=(outbox, home, setup, task, meter), daemon=True)
     sender.start()
@@ -141,19 +143,20 @@ def run_worker(setup: WorkerSetup, connection: Connection, task: Task) -> None:
         sys.exit(FOLLOWED_EXIT_CODE)
 
 
-def take_chunk(items: deque[Any], max_length: int) -> list[Any]:
+def take_chunk(items: deque[Any], max_length: int, max_bytes: int = CHUNK_BYTES) -> list[Any]:
     """
     Remove the datapoints of the next message from the left: one large datapoint, or several small ones.
 
     Args:
         items: datapoints.
         max_length: maximum number of datapoints.
+        max_bytes: maximum size of several datapoints together.
     """
     chunk: list[Any] = []
     num_bytes = 0
     for _ in range(min(len(items), max_length)):
         num_bytes += _rough_bytes(items[0])
-        if chunk and num_bytes >= CHUNK_BYTES:
+        if chunk and num_bytes >= max_bytes:
             break
         chunk.append(items.popleft())
     return chunk
@@ -165,7 +168,7 @@ def _rough_bytes(datapoint: Datapoint) -> int:
     if kind is dict:
         datapoint = datapoint.values()
     elif kind is not list and kind is not tuple:
-        return CHUNK_BYTES  # unknown, so it gets a message by itself
+        return sys.maxsize  # unknown, so it gets a message by itself
     total = 0
     for component in datapoint:
         kind = type(component)

@@ -35,7 +35,8 @@ class TestTakeChunk:
         items = deque([[1], large, [2], [3]])
         assert [[[1]], [large], [[2], [3]]] == [take_chunk(items, 9) for _ in range(3)]
 
-    def test_a_message_has_at_most_a_megabyte(self):
-        """Medium datapoints share a message up to one megabyte."""
-        items = deque([np.zeros(400 << 10, np.uint8)] for _ in range(5))
-        assert [2, 2, 1] == [len(take_chunk(items, 9)) for _ in range(3)]
+    def test_a_message_has_a_maximum_size(self):
+        """Medium datapoints share a message up to one megabyte, or up to the given size."""
+        items = deque([np.zeros(400 << 10, np.uint8)] for _ in range(9))
+        assert [2, 2] == [len(take_chunk(items, 9)) for _ in range(2)]
+        assert 5 == len(take_chunk(items, 9, 2 * CHUNK_BYTES))
