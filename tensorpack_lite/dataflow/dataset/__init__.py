@@ -19,13 +19,15 @@ from .cifar import Cifar10, Cifar100, CifarBase
 from .digits import Digits
 from .ilsvrc import ILSVRC12, ILSVRC12Files, TinyImageNet
 from .ilsvrc_meta import ILSVRCMeta
+from .indexed import IndexedData, LabelledFiles, StoredPairs
 from .mnist import FashionMnist, Mnist
 from .places import Places365Standard
 from .svhn import SVHNDigit
 
 __all__ = [
     "BSDS500", "ILSVRC12", "Caltech101Silhouettes", "Cifar10", "Cifar100", "CifarBase", "Digits",
-    "FashionMnist", "ILSVRC12Files", "ILSVRCMeta", "Mnist", "Places365Standard", "SVHNDigit", "TinyImageNet",
+    "FashionMnist", "ILSVRC12Files", "ILSVRCMeta", "IndexedData", "LabelledFiles", "Mnist", "Places365Standard",
+    "SVHNDigit", "StoredPairs", "TinyImageNet",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:

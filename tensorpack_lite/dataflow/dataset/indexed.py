@@ -9,8 +9,6 @@ import numpy as np
 
 from ..base import Datapoint, IndexedData
 
-__all__ = ["IndexedData", "LabelledFiles", "StoredPairs"]
-
 
 class StoredPairs(IndexedData):
     """

@@ -13,6 +13,7 @@ from .context import (
     TrainTowerContext,
     get_current_tower_context,
 )
+from .cross_tower import mean_over_towers
 from .func import TowerFunc
 from .handle import TowerTensorHandle, TowerTensorHandles
 from .tower_ranks import TowerRanks
@@ -21,5 +22,5 @@ TowerFuncWrapper = TowerFunc
 
 __all__ = [
     "BaseTowerContext", "PredictTowerContext", "TowerContext", "TowerFunc", "TowerFuncWrapper", "TowerRanks",
-    "TowerTensorHandle", "TowerTensorHandles", "TrainTowerContext", "get_current_tower_context",
+    "TowerTensorHandle", "TowerTensorHandles", "TrainTowerContext", "get_current_tower_context", "mean_over_towers",
 ]  # fmt: skip

@@ -18,8 +18,6 @@ from ..gradient_override import with_gradient
 from .context import TrainTowerContext, get_current_tower_context
 from .tower_ranks import TowerRanks
 
-__all__ = ["mean_over_towers"]
-
 _BITS = {2: tf.int16, 4: tf.int32, 8: tf.int64}
 
 
