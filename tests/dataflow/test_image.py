@@ -119,7 +119,10 @@ class TestAugmentImageComponent:
     @pytest.mark.parametrize("wrap", [list, imgaug.AugmentorList])
     def test_two_pipelines_share_augmentors(self, wrap):
         """Pipelines that are given the same augmentors draw from separate streams, in whatever order they are read."""
-        shared = [imgaug.RandomApplyAug(imgaug.Brightness(50), 0.5), imgaug.RandomChooseAug([imgaug.Contrast((0.5, 2))])]
+        shared = [
+            imgaug.RandomApplyAug(imgaug.Brightness(50), 0.5),
+            imgaug.RandomChooseAug([imgaug.Contrast((0.5, 2))]),
+        ]
 
         def start():
             fix_rng_seed(3)
