@@ -20,7 +20,6 @@ import os
 
 import numpy as np
 from common import get_config_class, get_parser, print_summary, start
-from data.baselines import digits_svm_accuracy
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
@@ -134,6 +133,8 @@ def report(args: argparse.Namespace, trainer: Trainer) -> None:
     """Print the accuracy, and that of a support vector machine."""
     figures = {"network": trainer.monitors.get_latest("val_accuracy")}
     if args.data == "digits":
+        from data.baselines import digits_svm_accuracy  # not needed in a copy of this file
+
         figures["support vector machine on pixels"] = digits_svm_accuracy()
     print_summary(args, "accuracy on held-out digits", figures)
 

@@ -4,7 +4,7 @@ A network for the rows of a CSV file, evaluated by cross-validation.
 Shows: one graph per fold, scikit-learn's preprocessing inside the fold, early stopping, a SavedModel and predictions with it.
 Expect: EXPECT
 
-    python examples/tabular.py                               1,000 rows of a known function: regression; no download
+    python examples/tabular.py                               3,000 rows of a known function: regression; no download
     python examples/tabular.py --csv diabetes                measurements of 442 patients; also breast_cancer, wine, iris
     python examples/tabular.py --csv FILE --target NAME      another file; its first line has the names of the columns
     python examples/tabular.py --predict FILE                write predictions.csv for these rows, with the last model

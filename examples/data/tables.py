@@ -20,7 +20,7 @@ MIN_ROWS = 5  # if each of them has so many rows on average
 def load_named(name: str) -> dict:
     """Return the columns of a data set of scikit-learn."""
     if name == "friedman":  # Friedman 1991: a smooth function of five of the ten columns, with noise of variance 1
-        rows, target = datasets.make_friedman1(1000, noise=1.0, random_state=0)
+        rows, target = datasets.make_friedman1(3000, noise=1.0, random_state=0)
         names = [f"x{k}" for k in range(rows.shape[1])]
     else:
         data = getattr(datasets, f"load_{name}")()
