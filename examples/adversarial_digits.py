@@ -2,8 +2,9 @@
 A network that still recognizes digits after an attacker has changed every pixel.
 
 Shows: gradients with respect to the image in `build_graph`, a graph that differs between training and validation.
-Expect: an accuracy of about 0.92 under attack, and of 0.99 without. The attacker may change each pixel of the 8 x 8 images by
-0.1, where 1 is the range from black to white, and takes 20 steps (PGD-20). Logistic regression resists 0.72 of its best attack.
+Expect: an accuracy of about 0.92 under attack, and of 0.99 without. The attacker may change each pixel of the 8 x 8
+images by 0.1, where 1 is the range from black to white, and takes 20 steps (PGD-20). Logistic regression resists 0.72
+of its best attack.
 
     python examples/adversarial_digits.py                     train on attacked digits; no download
     python examples/adversarial_digits.py --plain             train on unchanged digits, for comparison

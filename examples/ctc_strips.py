@@ -1,16 +1,18 @@
 """
 A network that reads strips of handwritten digits without being told where each digit is.
 
-Shows: convolutions and an LSTM over sequences of any length, the CTC cost, beam search, an Inferencer, sequences from files.
-Expect: a label error rate of about 0.01; EXPECT
-Other people wrote the 360 digits of the 450 held-out strips, in which each digit occurs about seven times.
+Shows: convolutions and an LSTM over sequences of any length, the CTC cost, beam search, an Inferencer, sequences from
+files.
+Expect: a label error rate of about 0.01. A support vector machine that is told where each digit is has 0.08. Other
+people wrote the 360 digits of the 450 held-out strips, in which each digit occurs about seven times. strips.png shows
+what the network reads.
 
     python examples/ctc_strips.py                       strips of 3 to 8 of scikit-learn's digits; no download
     python examples/ctc_strips.py --data DIR --classes 61    train.npz and test.npz in DIR, e.g. with TIMIT's 61 phones
     python examples/ctc_strips.py --resume              continue the last run in train_log/
 
-NumpySerializer.save writes these files from a DataFlow of `[frames, labels]`: float32 [T, D], such as T columns of an image or T
-spectra of D bands, and int32 [L], numbers of classes from 0.
+NumpySerializer.save writes these files from a DataFlow of `[frames, labels]`: float32 [T, D], such as T columns of an
+image or T spectra of D bands, and int32 [L], numbers of classes from 0.
 Source: Graves, Fernandez, Gomez, Schmidhuber 2006, "Connectionist temporal classification".
 """
 
@@ -61,7 +63,7 @@ class Model(ModelDesc):
         return cost
 
     def score_frames(self, frames, length) -> tuple:
-        """Return the scores of all classes and of the blank, [T / 4, N, classes + 1], and the lengths divided by 4 [N]."""
+        """Return the scores of all classes and the blank, [T / 4, N, classes + 1], and the lengths divided by 4."""
         batch = tf.shape(frames)[0]
         length = length // 4  # after two poolings
         x = tf.expand_dims(frames, 3)  # [N, T, bands, 1]

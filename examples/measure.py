@@ -6,7 +6,7 @@ Train examples with several seeds, and print the rows of the table in README.md:
     python examples/measure.py                              all rows; takes hours
     python examples/measure.py --seeds 1                    one seed
 
-Each training writes to train_log/measure/, with its output in output.txt. A second call only repeats what has not finished.
+Each training writes to train_log/measure/, with its output beside it. A second call repeats only what has not finished.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ ROWS = [
 
 
 def train(row: str, seed: int) -> dict:
-    """Train an example, unless that has been done; return its summary, with the time and the memory of all its processes."""
+    """Train an example, unless that has been done. Return its summary, with the time and memory of its processes."""
     name, *arguments = row.split()
     directory = Path("train_log", "measure", row.replace("/", "-").replace(" ", ""), f"seed{seed}")
     result = directory.with_name(directory.name + ".json")

@@ -3,8 +3,8 @@ A small convolutional network on handwritten digits. Start here, and copy this f
 
 Shows: layers with LinearWrap and argscope, a DataFlow with augmentation, validation and checkpoints after each epoch,
 resuming.
-Expect: an accuracy of 0.99 on 360 held-out digits. So few images of 8 x 8 pixels need no network: a support vector machine is
-as good, and the summary at the end shows it. On MNIST, the network is better.
+Expect: an accuracy of 0.99 on 360 held-out digits. So few images of 8 x 8 pixels need no network: a support vector
+machine is as good, and the summary at the end shows it. On MNIST, the network is better.
 
     python examples/mnist_convnet.py                     1,797 digits from scikit-learn; no download
     python examples/mnist_convnet.py --data mnist        MNIST, from $TENSORPACK_DATASET or --mnist-dir

@@ -1,10 +1,11 @@
 """
 A language model of words that keeps its state in the graph between batches.
 
-Shows: TensorInput with batches that are cut from one long text in the graph; separate states for training and validation
-in local variables, which RunOp resets after each epoch; StatMonitorParamSetter.
-Expect: a perplexity of 3.3. In the default, synthetic text each word is one of four words, which depend on the word *two*
-positions earlier, so the best possible perplexity is 3.0. The LSTM has to discover this; counts of pairs of words cannot.
+Shows: TensorInput with batches that are cut from one long text in the graph; separate states for training and
+validation in local variables, which RunOp resets after each epoch; StatMonitorParamSetter.
+Expect: a perplexity of 3.3. In the default, synthetic text each word is one of four words, which depend on the word
+*two* positions earlier, so the best possible perplexity is 3.0. The LSTM has to discover this; counts of pairs of words
+cannot.
 
     python examples/ptb_lstm.py                         a synthetic text; no download
     python examples/ptb_lstm.py --data DIR              Penn Treebank: ptb.train.txt and ptb.valid.txt
@@ -126,7 +127,7 @@ def make_input(words: np.ndarray) -> TensorInput:
 
 
 def count_perplexity(train: np.ndarray, held_out: np.ndarray, distances: tuple) -> float:
-    """Return the perplexity of counts: how often words followed the words at these distances. Each count begins at 0.1."""
+    """Return the perplexity of counts: how often words followed those at these distances. Counts begin at 0.1."""
     num_words = int(train.max()) + 1
 
     def number_contexts(words):

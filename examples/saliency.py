@@ -1,18 +1,20 @@
 """
 Explanations of a trained network: which pixels of an image speak for its class.
 
-Shows: a predictor of gradients and inner tensors, in which the label is the class to explain; `tower_func` with a model.
-Expect: heat maps in saliency.png. If the most salient pixels are replaced first, the probability of the class falls faster
-than in random order: the area between the curves in flipping.png is EXPECT.
+Shows: a predictor of gradients and inner tensors, in which the label is the class to explain; `tower_func` with a
+model.
+Expect: heat maps in saliency.png. If the most salient pixels are replaced first, the probability of the class falls
+faster than in random order: the area between the curves in flipping.png is EXPECT.
 
     python examples/saliency.py                     train cifar_convnet.py for 8 epochs, if necessary, and explain it
     python examples/saliency.py --load train_log/cifar_convnet          explain the last checkpoint in a directory
     python examples/saliency.py --load train_log/mnist_convnet --model mnist_convnet --model-args 1 1 \
         --logits fc1/output --features conv3/output                     another model, and the names of its tensors
 
-Sources: Simonyan et al. 2013, "Deep inside convolutional networks"; Sundararajan et al. 2017, "Axiomatic attribution for
-deep networks"; Selvaraju et al. 2017, "Grad-CAM", which is the CAM of Zhou et al. 2016 for networks that end with global
-average pooling; Samek et al. 2015, "Evaluating the visualization of what a deep neural network has learned" (the curves).
+Sources: Simonyan et al. 2013, "Deep inside convolutional networks"; Sundararajan et al. 2017, "Axiomatic attribution
+for deep networks"; Selvaraju et al. 2017, "Grad-CAM", which is the CAM of Zhou et al. 2016 for networks that end with
+global average pooling; Samek et al. 2015, "Evaluating the visualization of what a deep neural network has learned" (the
+curves).
 """
 
 from __future__ import annotations
@@ -115,7 +117,7 @@ def read_images(args: argparse.Namespace, module, shape: list) -> np.ndarray:
 
 
 def draw_maps(images: np.ndarray, maps: dict, path: str) -> None:
-    """Write a picture with a row for each of the first eight images, and a column for each method; its names are above."""
+    """Write a picture with a row for each of the first eight images, and a column for each method."""
     images = images[:8]
     patches = []
     for k, image in enumerate(images):

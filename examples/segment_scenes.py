@@ -2,8 +2,8 @@
 A U-Net that finds the class of each pixel: handwritten digits over photographs, or any data set in COCO's format.
 
 Shows: skip connections, Dice loss, COCO's format, an inferencer that computes the mean IoU and draws predictions.png.
-Expect: a mean IoU (intersection over union) of the ten digits of about 0.79 on held-out scenes after 10,500 steps, and of 0.81
-if the background counts as a class. After 4,500 steps, the latter is 0.73.
+Expect: a mean IoU (intersection over union) of the ten digits of about 0.79 on held-out scenes after 10,500 steps, and
+of 0.81 if the background counts as a class. After 4,500 steps, the latter is 0.73.
 
     python examples/segment_scenes.py               scenes of digits, written to train_log/; no download
     python examples/segment_scenes.py --train IMAGES JSON --test IMAGES JSON --size 192    e.g. COCO

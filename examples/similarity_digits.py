@@ -2,14 +2,16 @@
 Embeddings of images, in which images of the same class are close to each other, even if the class was never seen.
 
 Shows: four losses for metric learning, batches with several images of each class, a predictor after training.
-Expect: 8s and 9s, which training does not see, have a recall@1 of 0.95; that of pixels is 0.90. If one knows that the images
-are moved and slanted digits, and undoes that, pixels are better: 0.98. The network does not know it. embedding.png is a plot.
+Expect: 8s and 9s, which training does not see, have a recall@1 of 0.95; that of pixels is 0.90. If one knows that the
+images are moved and slanted digits, and undoes that, pixels are better: 0.98. The network does not know it.
+embedding.png is a plot.
 
     python examples/similarity_digits.py                          center loss on digits; no download
     python examples/similarity_digits.py --loss contrastive       or triplet, soft_triplet
     python examples/similarity_digits.py --data DIR               Omniglot: DIR/<alphabet>/<character>/*.png
 
-Sources: Hadsell 2006 (contrastive), Schroff et al. 2015 (triplet), Hermans et al. 2017 (soft), Wen et al. 2016 (center).
+Sources: Hadsell 2006 (contrastive), Schroff et al. 2015 (triplet), Hermans et al. 2017 (soft), Wen et al. 2016
+(center).
 """
 
 from __future__ import annotations
@@ -144,7 +146,7 @@ def read_digits() -> tuple:
 
 
 def read_characters(folder: str) -> tuple:
-    """Return the same of <folder>/<alphabet>/<character>/*.png; the first four fifths of the classes are for training."""
+    """Return the same of <folder>/<alphabet>/<character>/*.png. Four fifths of the classes are for training."""
     paths = sorted(Path(folder).glob("*/*/*.png"))
     label = np.unique([str(path.parent) for path in paths], return_inverse=True)[1].astype("int32")
     images = np.stack([1 - cv2.resize(cv2.imread(str(path), 0), (SIZE, SIZE)) / 255 for path in paths])
@@ -152,7 +154,7 @@ def read_characters(folder: str) -> tuple:
 
 
 def get_data(name: str) -> tuple:
-    """Return data for training, with turned and mirrored images as further classes, and held-out data: [images, label]."""
+    """Return training data, with turned and mirrored images as further classes, and held-out data: [images, label]."""
     images, label, is_train = read_digits() if name == "digits" else read_characters(name)
     held_out = move(images[~is_train], seed=0), label[~is_train]  # moved: otherwise, pixels are as good
     images, label = images[is_train], label[is_train]

@@ -2,8 +2,8 @@
 A network that adds two digits, and learns where to look for them.
 
 Shows: bilinear sampling at points that the network computes, with gradients; generated data; a fixed validation set.
-Expect: an error of about 0.10; without transformer (`--plain`), it is 0.58 after as many steps. glimpses.png shows pairs of
-held-out images, and below each what the transformer looks at.
+Expect: an error of about 0.10; without transformer (`--plain`), it is 0.58 after as many steps. glimpses.png shows
+pairs of held-out images, and below each what the transformer looks at.
 
     python examples/spatial_transformer.py                two rotated, shifted digits and their sum; no download
     python examples/spatial_transformer.py --plain        look at the images as they are

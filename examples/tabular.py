@@ -1,7 +1,8 @@
 """
 A network for the rows of a CSV file, evaluated by cross-validation.
 
-Shows: one graph per fold, scikit-learn's preprocessing inside the fold, early stopping, a SavedModel and predictions with it.
+Shows: one graph per fold, scikit-learn's preprocessing inside the fold, early stopping, a SavedModel and predictions
+with it.
 Expect: EXPECT
 
     python examples/tabular.py                               3,000 rows of a known function: regression; no download

@@ -2,14 +2,16 @@
 A small GPT that learns to write text character by character.
 
 Shows: causal attention, a learning rate with warm-up and cosine decay, mixed precision, sampling with a cache.
-Expect: EXPECT
+Expect: fewer bits per held-out character than counts of what follows 5 characters, which need 1.92. curve.png shows all
+epochs.
 
     python examples/transformer_lm.py                       a fixed copy of this library's documentation and source
     python examples/transformer_lm.py --text FILE           train on another text; its last tenth is held out
     python examples/transformer_lm.py --fp16                compute in float16, which most CPUs do slowly, or `--fp16 bfloat16`
     python examples/transformer_lm.py --sample "class "     continue this text, with the last checkpoint in train_log/
 
-Source: Radford et al. 2019, "Language models are unsupervised multitask learners"; Press et al. 2022, "Train short, test long".
+Source: Radford et al. 2019, "Language models are unsupervised multitask learners"; Press et al. 2022, "Train short,
+test long".
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ def neighbor_test(generated: np.ndarray, real: np.ndarray) -> float:
     """
     Return how often the nearest neighbor of an image tells whether it is generated or real.
 
-    The arrays have the same shape [N, ...]. 0.5 means that nobody can tell; 1 that all can. A generator that only repeats
-    some of the real images is below 0.5.
+    The arrays have the same shape [N, ...]. 1: all images can be told apart; 0.5: none, as for images of the same
+    distribution. Below 0.5, the generated images are copies of the real ones.
     Source: Lopez-Paz, Oquab 2017, "Revisiting classifier two-sample tests".
     """
     images = np.concatenate([generated, real]).reshape(2 * len(real), -1)
@@ -70,7 +70,7 @@ def linear_robust_accuracy(train: tuple, test: tuple, epsilon: float) -> float:
 
 
 def draw_gaussian(images: np.ndarray, count: int) -> np.ndarray:
-    """Return random images [count, ...] in [0, 1] with the mean and the covariances of the pixels of `images` [N, ...]."""
+    """Return random images [count, ...] in [0, 1] with the mean and covariances of the pixels of `images` [N, ...]."""
     rows = images.reshape(len(images), -1)
     rng = np.random.RandomState(0)
     factor = (rows - rows.mean(axis=0)) / np.sqrt(len(rows))

@@ -73,7 +73,7 @@ class Scene:
         return owner
 
     def has_room(self, box: list, opacity: np.ndarray) -> bool:
-        """Return whether another digit leaves enough of the others visible, and overlaps none of their boxes too much."""
+        """Return whether another digit leaves the others visible enough, and overlaps none of their boxes too much."""
         visible = np.bincount(self.cover(box, opacity).ravel(), minlength=len(self.classes) + 1)[1:]
         if (visible[: len(self.areas)] < MIN_VISIBLE * np.array(self.areas)).any():
             return False

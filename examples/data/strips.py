@@ -1,8 +1,8 @@
 """
 Strips of 3 to 8 handwritten digits, and padding for batches of sequences.
 
-Each digit of scikit-learn is at a random place in a square of 20 x 20 pixels, and the squares of a strip are side by side.
-ctc_strips.py imports this module.
+Each digit of scikit-learn is at a random place in a square of 20 x 20 pixels, and the squares of a strip are side by
+side. ctc_strips.py imports this module.
 """
 
 from __future__ import annotations

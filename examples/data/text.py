@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def read_pages(path: str = "", with_source: bool = False) -> list:
-    """Return the text of a file in a list; without a path, the pages of the documentation, and the modules of the source."""
+    """Return the text of a file in a list. Without a path: the pages of the documentation, and modules of the source."""
     if path:
         return [Path(path).read_text(encoding="utf-8")]
     pages: list = []

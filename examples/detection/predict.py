@@ -4,8 +4,8 @@ Draw the objects in images.
     python examples/detection/predict.py train_log/scenes/test/00000*.jpg       with the last checkpoint in train_log/
     python examples/detection/predict.py IMAGE ... --log-dir DIR --output DIR   with another one
 
-The pictures have the names of the images, by default in train_log/pictures. The boxes, with their classes and scores, are
-printed.
+The pictures have the names of the images, by default in train_log/pictures. The boxes, with their classes and scores,
+are printed.
 """
 
 from __future__ import annotations

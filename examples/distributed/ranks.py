@@ -53,8 +53,8 @@ def make_trainer(args: argparse.Namespace):
     """
     Return the trainer of this rank. Set the seeds and, on the chief, the log directory.
 
-    Ranks have separate seeds in the graph, so that dropout differs; initial variables come from the chief. The seed of the
-    data is the same, so that all ranks shuffle in the same order.
+    Ranks have separate seeds in the graph, so that dropout differs; initial variables come from the chief. The seed of
+    the data is the same, so that all ranks shuffle in the same order.
     """
     trainer = ENGINES[args.engine](compression="fp16" if args.fp16 else None)
     common.start(args, trainer.rank)

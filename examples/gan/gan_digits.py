@@ -1,5 +1,6 @@
 """
-Shared code of the GANs in this folder: batches of digits, a sheet of samples after each epoch, a measure of the samples.
+Shared code of the GANs in this folder: batches of digits, a sheet of samples after each epoch, a measure of the
+samples.
 
 Shows: callbacks that run a predictor during training and report an image and a number.
 Expect: this is a module for the other examples; run one of those.

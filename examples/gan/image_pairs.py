@@ -1,7 +1,8 @@
 """
 Shared code of pix2pix.py and cyclegan.py: pairs of images of 64 x 64 pixels, their options, and the training.
 
-Shows: validation of a GAN with InferenceRunner; resuming with a trainer that is not started by launch_train_with_config.
+Shows: validation of a GAN with InferenceRunner; resuming with a trainer that is not started by
+launch_train_with_config.
 Expect: this is a module for the other examples; run one of those.
 """
 

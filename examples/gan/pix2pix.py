@@ -2,8 +2,9 @@
 pix2pix: a U-Net learns from pairs to turn one image into another, with an adversary that punishes blurred results.
 
 Shows: a GAN with an additional cost, validation of a GAN with InferenceRunner, augmentation of pairs of images.
-Expect: sharper images than without the adversary (`--plain`), at nearly the same distance (L1): EXPECT The colors of the test
-scenes cannot be known from their edges; the results are textures in wrong colors.
+Expect: sharper images than without the adversary (`--plain`), at nearly the same distance: L1 0.41, and 0.39 with
+`--plain`; sharpness 0.46, and 0.24 with `--plain`. The colors of the test scenes cannot be known from their edges; the
+results are textures in wrong colors.
 
     python examples/gan/pix2pix.py                      edges -> scenes of examples/data/scenes.py; no download
     python examples/gan/pix2pix.py --plain              the U-Net without the adversary

@@ -1,9 +1,10 @@
 """
 Train or evaluate a well-known network: VGG-16, AlexNet, Inception-BN, ShuffleNetV2, DenseNet-121 or MobileNetV2.
 
-Shows: layers with argscope and nested scopes, a layer of your own, weights from an `.npz` file, evaluation with a predictor.
-Expect: ShuffleNetV2 on digits, enlarged to 64 x 64, has an error of about 0.02 after the last epoch. The network is made for
-photographs; a support vector machine has 0.008 on these digits.
+Shows: layers with argscope and nested scopes, a layer of your own, weights from an `.npz` file, evaluation with a
+predictor.
+Expect: ShuffleNetV2 on digits, enlarged to 64 x 64, has an error of about 0.02 after the last epoch. The network is
+made for photographs; a support vector machine has 0.008 on these digits.
 
     python examples/imagenet/imagenet_models.py                           ShuffleNetV2 on 1,797 digits; no download
     python examples/imagenet/imagenet_models.py --model mobilenet_v2      another network (see architectures.py)
@@ -12,8 +13,9 @@ photographs; a support vector machine has 0.008 on these digits.
     python examples/imagenet/imagenet_models.py --load model.npz --eval   the error of these weights, without training
     python examples/imagenet/imagenet_models.py --resume                  continue the last training
 
-`--load` takes a checkpoint or an `.npz` file whose names are those of the variables; `tensorpack-lite dump-params` writes
-one. Variables with another shape, such as those of the last layer for another number of classes, keep their initial values.
+`--load` takes a checkpoint or an `.npz` file whose names are those of the variables; `tensorpack-lite dump-params`
+writes one. Variables with another shape, such as those of the last layer for another number of classes, keep their
+initial values.
 Sources: AlexNet with two groups: Krizhevsky, Sutskever, Hinton 2012. VGG-16: Simonyan, Zisserman 2014, configuration D.
 Inception-BN: Ioffe, Szegedy 2015, figure 5, with a plain first convolution and without auxiliary classifiers.
 DenseNet-121: Huang et al. 2016. MobileNetV2: Sandler et al. 2018. ShuffleNetV2 1.0x: Ma et al. 2018.
