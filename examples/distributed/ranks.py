@@ -73,4 +73,4 @@ def report(args: argparse.Namespace, trainer: Trainer, statistic: str) -> None:
         figures = {
             f"network, {trainer.size} rank{'s' if trainer.size > 1 else ''}": trainer.monitors.get_latest(statistic)
         }
-        common.print_summary(args, f"{statistic} of held-out images", figures)
+        common.print_summary(args, f"held-out images, {statistic}", figures)
