@@ -102,7 +102,9 @@ ELSEWHERE = {  # imported where a message names the command of pip; TensorFlow i
 def declared_modules() -> set:
     """Return the modules of the packages that `pip install ".[tf,examples]"` names."""
     statements = ast.parse((ROOT / "setup.py").read_text(encoding="utf-8")).body
-    (lines,) = [s.value for s in statements if isinstance(s, ast.Assign) and s.targets[0].id == "EXAMPLES"]
+    (lines,) = [
+        s.value for s in statements if isinstance(s, ast.Assign) and getattr(s.targets[0], "id", "") == "EXAMPLES"
+    ]
     names = [re.split(r"[\[<>=;! ]", line)[0] for line in ast.literal_eval(lines)]
     return {MODULES.get(name, name.replace("-", "_")) for name in names}
 
