@@ -86,10 +86,14 @@ class RandomColors(ProxyDataFlow):
 
 def get_raw_data(name: str, directory: str = "") -> tuple:
     """Return training and validation images, one per datapoint: [uint8 [32, 32, 3], label]."""
-    splits = ("train", "test")
     if name == "digits":
-        return tuple(RandomColors(dataset.Digits(split, split == "train", SIZE)) for split in splits)
-    return tuple(dataset.Cifar10(split, dir=directory or None) for split in splits)
+        train = RandomColors(dataset.Digits("train", size=SIZE))
+        validation = RandomColors(dataset.Digits("test", shuffle=False, size=SIZE))
+        validation.reset_state()
+        validation.rng = np.random.RandomState(0)  # the same colors in each run and in each epoch
+        return train, DataFromList(list(validation), shuffle=False)
+    directory = directory or None
+    return dataset.Cifar10("train", dir=directory), dataset.Cifar10("test", shuffle=False, dir=directory)
 
 
 def augment(ds: DataFlow, name: str) -> DataFlow:
