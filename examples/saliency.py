@@ -144,7 +144,7 @@ def draw_curves(curves: dict, path: str) -> None:
 def find_or_train(args: argparse.Namespace, module) -> str:
     """Return the checkpoint to explain. Without --load, train the model's module, unless that has been done."""
     if args.load:
-        return args.load if tf.train.checkpoint_exists(args.load) else find_checkpoint(args.load)
+        return find_checkpoint(args.load) if os.path.isdir(args.load) else args.load
     directory = os.path.join(args.log_dir, "model")
     if not tf.train.latest_checkpoint(directory):
         options = {"max-epoch": args.max_epoch, "steps-per-epoch": args.steps_per_epoch, "seed": args.seed}

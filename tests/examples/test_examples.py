@@ -196,7 +196,7 @@ def test_no_checkpoint(tmp_path):
     for command in (
         ["char_rnn.py", "--sample", "a"],
         ["tabular.py", "--predict", "x.csv"],
-        ["saliency.py", "--load", "no"],
+        ["saliency.py", "--load", "."],
     ):
         done = run_to_any_end(command[0], command[1:], tmp_path)
         assert 1 == done.returncode
