@@ -1,7 +1,7 @@
 """
 A small GPT that learns to write text character by character.
 
-Shows: causal attention, a learning rate with warm-up and cosine decay, mixed precision, sampling with a cache.
+Shows: MultiHeadAttention, a learning rate with warm-up and cosine decay, mixed precision, sampling with a cache.
 Expect: fewer bits per held-out character than counts of what follows 5 characters, which need 1.92. curve.png shows all
 epochs.
 
@@ -32,8 +32,7 @@ BATCH = 8
 LENGTH = 128  # characters of a training sequence; those for validation have twice as many
 LAYERS = 4
 HEADS = 4
-SIZE = 32  # of the keys and values of a head
-UNITS = HEADS * SIZE
+UNITS = 128
 # Attention decreases with the distance (ALiBi). Two heads prefer the previous character and the one before.
 SLOPE = np.array([2, 2, 1 / 4, 1 / 32], "float32")[:, None, None]
 PREFERRED = np.array([1, 2, 0, 0], "float32")[:, None, None]
@@ -56,10 +55,11 @@ class Model(ModelDesc):
         ]
 
     def build_graph(self, text, following):
-        # keys and values of earlier characters; none in training
-        empty = tf.zeros([tf.shape(text)[0], LAYERS, 2, HEADS, 0, SIZE])
-        cache = tf.placeholder_with_default(empty, [None, LAYERS, 2, HEADS, None, SIZE], name="cache")
-        bias = attention_bias(past=tf.shape(cache)[4], length=tf.shape(text)[1])
+        batch, length = tf.unstack(tf.shape(text))
+        # what the attention of each layer has seen before; only sampling feeds it
+        empty = tf.zeros([batch, LAYERS, 0, UNITS])
+        cache = tf.placeholder_with_default(empty, [None, LAYERS, None, UNITS], name="cache")
+        bias = attention_bias(past=tf.shape(cache)[2], length=length)
 
         embedding = tf.get_variable(
             "embedding", [self.num_characters, UNITS], initializer=tf.random_normal_initializer()
@@ -68,12 +68,15 @@ class Model(ModelDesc):
         x = tf.cast(x, self.dtype)
         new_cache = []
         small = tf.random_normal_initializer(stddev=0.02)
-        with varreplace.custom_getter_scope(get_float32), argscope(FullyConnected, kernel_initializer=small):
+        layers = [FullyConnected, MultiHeadAttention]
+        with varreplace.custom_getter_scope(get_float32), argscope(layers, kernel_initializer=small):
             for k in range(LAYERS):
                 with tf.variable_scope(f"layer{k}"):
-                    y, keys_and_values = attend(LayerNorm("ln0", x), tf.cast(cache[:, k], self.dtype), bias)
-                    new_cache.append(keys_and_values)
-                    x += FullyConnected("out", y, UNITS)
+                    y = tf.reshape(LayerNorm("ln0", x), [batch, length, UNITS])
+                    seen = tf.concat([tf.cast(cache[:, k], self.dtype), y], axis=1)  # [N, past + T, UNITS]
+                    new_cache.append(seen)
+                    y = MultiHeadAttention("attention", y, HEADS, value=seen, causal=True, score_bias=bias)
+                    x += tf.reshape(y, [-1, UNITS])
                     y = FullyConnected("fc0", LayerNorm("ln1", x), 4 * UNITS, activation=tf.nn.relu)
                     x += FullyConnected("fc1", y * y, UNITS)  # So et al. 2021, "Primer": squared ReLU
             logits = FullyConnected("scores", LayerNorm("ln", x), self.num_characters)
@@ -103,39 +106,11 @@ def get_float32(getter, *args, dtype=tf.float32, **kwargs):
 
 
 def attention_bias(past, length):
-    """Return what is added to the scores of attention, [HEADS, length, past + length]. It hides later characters."""
+    """Return what is added to the scores of attention, [HEADS, length, past + length]."""
     query = tf.range(past, past + length)[:, None]  # position of the character that looks
     key = tf.range(past + length)  # position of the character that is looked at
     distance = tf.cast(query - key, tf.float32)
-    hidden = 1e9 * tf.minimum(distance, 0.0)
-    return hidden - SLOPE * tf.abs(distance - PREFERRED)
-
-
-def attend(x, cache, bias):
-    """
-    Let each character look at itself and at earlier ones.
-
-    Args:
-        x: [N T, UNITS].
-        cache: keys and values of earlier characters, [N, 2, HEADS, past, SIZE].
-        bias: [HEADS, T, past + T].
-
-    Returns:
-        The attended values [N T, UNITS], and all keys and values [N, 2, HEADS, past + T, SIZE].
-    """
-    length = tf.shape(bias)[1]
-    x = FullyConnected("qkv", x, 3 * UNITS)
-    x = tf.reshape(x, [-1, length, 3, HEADS, SIZE])
-    x = tf.transpose(x, [0, 2, 3, 1, 4])  # [N, 3, HEADS, T, SIZE]
-    query, new = tf.split(x, [1, 2], axis=1)  # the gradient of a slice would be much slower
-    cache = tf.concat([cache, new], axis=3)
-    keys, values = tf.unstack(cache, axis=1)  # both [N, HEADS, past + T, SIZE]
-
-    scores = tf.matmul(tf.squeeze(query, 1) * SIZE**-0.5, keys, transpose_b=True)
-    weights = tf.nn.softmax(tf.cast(scores, tf.float32) + bias)  # [N, HEADS, T, past + T]
-    attended = tf.matmul(tf.cast(weights, x.dtype), values)  # [N, HEADS, T, SIZE]
-    attended = tf.transpose(attended, [0, 2, 1, 3])
-    return tf.reshape(attended, [-1, UNITS]), cache
+    return -SLOPE * tf.abs(distance - PREFERRED)
 
 
 def get_data(path: str = "") -> tuple:
@@ -160,12 +135,12 @@ def sample(args: argparse.Namespace, text: Text) -> str:
     )
     predictor = OfflinePredictor(config)
     rng = np.random.RandomState(args.seed)
-    cache = np.zeros([1, LAYERS, 2, HEADS, 0, SIZE], "float32")
+    cache = np.zeros([1, LAYERS, 0, UNITS], "float32")
     new = text.encode(args.sample)  # the first call reads the whole beginning, later ones a character each
     written = ""
     for _ in range(300):
         written += "".join(text.characters[number] for number in new)
-        logits, cache = predictor(new[None], cache[:, :, :, :, -2 * LENGTH :])
+        logits, cache = predictor(new[None], cache[:, :, -2 * LENGTH :])
         noise = rng.gumbel(size=logits[-1].shape)  # the largest sum is a random draw from the softmax
         new = np.array([np.argmax(logits[-1] / TEMPERATURE + noise)], "int32")
     return written
