@@ -2,7 +2,8 @@
 An LSTM that learns to write text character by character, by default in the style of this library's documentation.
 
 Shows: an LSTM with an initial state, clipped gradients, a predictor that is called with the state it returned.
-Expect: EXPECT
+Expect: fewer bits per held-out character than counts of what follows 4 characters, which need 2.31. The generated text
+contains words, and code between backticks.
 
     python examples/char_rnn.py                         a fixed copy of the documentation; no download
     python examples/char_rnn.py --source                the same, and source: the text of transformer_lm.py
