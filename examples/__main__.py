@@ -1,7 +1,7 @@
 """
 Command that lists the examples of an installed library, and copies them to a directory.
 
-    python -m tensorpack_lite.examples            list the examples
+    python -m tensorpack_lite.examples            list what can be run
     python -m tensorpack_lite.examples DIR        copy all of them to a new directory
 """
 
@@ -21,15 +21,20 @@ def describe(path: Path) -> str:
     return " ".join(docstring.split("\n\n")[0].split()).split(". ")[0].rstrip(".")
 
 
+def find_scripts() -> list:
+    """Return the files that can be run, without the modules that they import."""
+    paths = [path for path in sorted(HERE.rglob("*.py")) if path.name not in ("__main__.py", "__init__.py")]
+    return [path for path in paths if 'if __name__ == "__main__":' in path.read_text(encoding="utf-8")]
+
+
 def main(argv=None) -> None:
     formatter = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("python -m tensorpack_lite.examples", None, __doc__, formatter_class=formatter)
     parser.add_argument("directory", nargs="?", type=Path, help="must not exist; default: list the examples")
     directory = parser.parse_args(argv).directory
     if directory is None:
-        for path in sorted(HERE.rglob("*.py")):
-            if path.name not in ("__main__.py", "__init__.py"):
-                print(f"{path.relative_to(HERE).as_posix():36} {describe(path)}")
+        for path in find_scripts():
+            print(f"{path.relative_to(HERE).as_posix():36} {describe(path)}")
         return
     if directory.exists():
         parser.error(f"{directory} exists. Choose a new directory.")

@@ -2,8 +2,9 @@
 A network that still recognizes digits after an attacker has changed every pixel.
 
 Shows: gradients with respect to the image in `build_graph`, a graph that differs between training and validation.
-Expect: an attacker may change each pixel by 0.1, where 1 is the range from black to white (maximum norm). After 20 steps of
-the attack (PGD-20), the accuracy is about 0.92; without attack, it is 0.99. The images have their original size, 8 x 8.
+Expect: an accuracy of about 0.92 under attack, and of 0.99 without. The attacker may change each pixel of the 8 x 8
+images by 0.1, where 1 is the range from black to white, and takes 20 steps (PGD-20). Logistic regression resists 0.72
+of its best attack.
 
     python examples/adversarial_digits.py                     train on attacked digits; no download
     python examples/adversarial_digits.py --plain             train on unchanged digits, for comparison
@@ -17,10 +18,11 @@ Source: Madry et al. 2018, "Towards deep learning models resistant to adversaria
 from __future__ import annotations
 
 import argparse
-import os
 
 import cv2
 import numpy as np
+from common import get_config_class, get_parser, print_summary, start
+from data.baselines import get_digits, linear_robust_accuracy
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
@@ -45,14 +47,22 @@ def network(image):
 
 
 def attack(classify, image, label, epsilon: float, steps: int):
-    """Return images that maximize the loss, at a distance of at most `epsilon` (projected gradient ascent)."""
-    low, high = tf.maximum(image - epsilon, 0.0), tf.minimum(image + epsilon, 1.0)
+    """
+    Return images that maximize the loss, at a distance of at most `epsilon` (projected gradient ascent).
+
+    Args:
+        classify: a function from images [N, H, W, C] to logits [N, 10].
+        image: [N, H, W, C] in [0, 1].
+        label: [N].
+    """
+    low = tf.maximum(image - epsilon, 0.0)
+    high = tf.minimum(image + epsilon, 1.0)
     attacked = low + (high - low) * tf.random_uniform(tf.shape(image))
     for _ in range(steps):
         loss = tf.nn.sparse_softmax_cross_entropy_with_logits(logits=classify(attacked), labels=label)
         direction = tf.sign(tf.gradients(loss, attacked)[0])
-        attacked = tf.clip_by_value(attacked + 2.5 * epsilon / steps * direction, low, high)
-        attacked = tf.stop_gradient(attacked)
+        attacked += 2.5 * epsilon / steps * direction
+        attacked = tf.stop_gradient(tf.clip_by_value(attacked, low, high))
     return attacked
 
 
@@ -61,11 +71,16 @@ class Model(ModelDesc):
 
     def __init__(self, data: str, epsilon: float, is_plain: bool = False, total_steps: int = 1) -> None:
         super().__init__()
-        self.shape, self.epsilon = SHAPES[data], epsilon
-        self.is_plain, self.total_steps = is_plain, total_steps
+        self.shape = SHAPES[data]
+        self.epsilon = epsilon
+        self.is_plain = is_plain
+        self.total_steps = total_steps
 
     def inputs(self):
-        return [tf.TensorSpec([None, *self.shape], name="image"), tf.TensorSpec([None], tf.int32, "label")]
+        return [
+            tf.TensorSpec([None, *self.shape], tf.float32, "image"),
+            tf.TensorSpec([None], tf.int32, "label"),
+        ]
 
     def build_graph(self, image, label):
         is_training = get_current_tower_context().is_training
@@ -77,15 +92,19 @@ class Model(ModelDesc):
         else:
             attacked = attack(network, image, label, self.epsilon, steps=20)
         logits = network(tf.identity(attacked, name="attacked"))
-        cost = tf.identity(tf.losses.sparse_softmax_cross_entropy(label, logits), name="cost")
+        cost = tf.losses.sparse_softmax_cross_entropy(label, logits)
+        cost = tf.identity(cost, name="cost")
+
         correct = tf.cast(tf.nn.in_top_k(network(image), label, 1), tf.float32)
-        resisted = tf.cast(tf.nn.in_top_k(logits, label, 1), tf.float32)
         accuracy = tf.reduce_mean(correct, name="accuracy")
-        add_moving_summary(cost, accuracy, tf.reduce_mean(resisted, name="robust_accuracy"))
+        resisted = tf.cast(tf.nn.in_top_k(logits, label, 1), tf.float32)
+        robust_accuracy = tf.reduce_mean(resisted, name="robust_accuracy")
+        add_moving_summary(cost, accuracy, robust_accuracy)
         return cost + regularize_cost(".*/W", lambda w: 1e-4 * tf.nn.l2_loss(w))
 
     def optimizer(self):
-        return tf.train.AdamOptimizer(tf.train.cosine_decay(2e-3, get_global_step_var(), self.total_steps))
+        rate = tf.train.cosine_decay(2e-3, get_global_step_var(), self.total_steps)
+        return tf.train.AdamOptimizer(rate)
 
 
 class AttackedSheet(Inferencer):
@@ -99,50 +118,64 @@ class AttackedSheet(Inferencer):
 
     def _after_inference(self):
         rows = np.concatenate([self.image[:10], self.attacked[:10], self.image[10:20], self.attacked[10:20]])
-        sheet = np.kron(stack_patches(rows * 255, 4, 10, border=1, bgcolor=64), np.ones([5, 5, 1], "uint8"))
+        sheet = stack_patches(rows * 255, 4, 10, border=1, bgcolor=64)
+        sheet = cv2.resize(sheet, None, fx=5, fy=5, interpolation=cv2.INTER_NEAREST)
         cv2.imwrite(f"{logger.get_logger_dir()}/attacked.png", sheet)
 
 
 def get_data(name: str) -> tuple:
     """Return batches for training and validation: [float32 [N, H, W, C] in [0, 1], label [N]]."""
     if name == "digits":
-        train, validation = dataset.Digits("train", size=8), dataset.Digits("test", shuffle=False, size=8)
+        train = dataset.Digits("train", size=8)
+        validation = dataset.Digits("test", shuffle=False, size=8)
+        white = 1
     else:
-        train, validation = dataset.Cifar10("train"), dataset.Cifar10("test")
+        train = dataset.Cifar10("train")
+        validation = dataset.Cifar10("test", shuffle=False)
+        white = 255
     move = imgaug.Affine((0.9, 1.1), (0.13, 0.13), rotate_max_deg=10, border=cv2.BORDER_CONSTANT)
     train = AugmentImageComponent(train, [move])
-    white = np.float32(1 if name == "digits" else 255)
-    splits = [MapDataComponent(ds, lambda x: x.reshape(SHAPES[name]) / white) for ds in (train, validation)]
-    return tuple(BatchData(ds, BATCH) for ds in splits)
+
+    def scale(image):
+        return image.reshape(SHAPES[name]) / np.float32(white)
+
+    return BatchData(MapDataComponent(train, scale), BATCH), BatchData(MapDataComponent(validation, scale), BATCH)
+
+
+def report(args: argparse.Namespace, trainer: Trainer) -> None:
+    """Print the accuracies under attack, and the one without."""
+    figures = {"network": trainer.monitors.get_latest("val_robust_accuracy")}
+    if args.data == "digits":
+        digits = get_digits("train"), get_digits("test")
+        figures["logistic regression"] = linear_robust_accuracy(*digits, args.epsilon)
+    figures["network, without attack"] = trainer.monitors.get_latest("val_accuracy")
+    files = {"attacked.png": "images, and below each what the attacker makes of it"}
+    print_summary(args, "accuracy on attacked held-out images", figures, files)
 
 
 def main(argv=None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = get_parser(__doc__, "adversarial_digits", max_epoch=30)
     parser.add_argument("--data", choices=sorted(SHAPES), default="digits")
     parser.add_argument("--epsilon", type=float, default=0.1, help="largest change of a pixel")
     parser.add_argument("--plain", action="store_true", help="train on unchanged images")
-    parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint")
-    parser.add_argument("--max-epoch", type=int, default=30)
-    parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: all training images")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--log-dir", default=os.path.join("train_log", "adversarial_digits"))
     args = parser.parse_args(argv)
-    logger.set_logger_dir(args.log_dir, action="k" if args.resume else "b")
-    tf.disable_eager_execution()  # so that the next line seeds the graph
-    tf.set_random_seed(args.seed)
-    fix_rng_seed(args.seed)
+    start(args)
     train, validation = get_data(args.data)
     steps = args.steps_per_epoch or len(train)
     stats = ScalarStats(["accuracy", "robust_accuracy"], prefix="val")
-    ema, runner = EMAWeights(0.99), InferenceRunner(validation, [stats, AttackedSheet()])
-    config = (AutoResumeTrainConfig if args.resume else TrainConfig)(
+    average = EMAWeights(0.99)
+    inference = InferenceRunner(validation, [stats, AttackedSheet()])
+    validate = SwapEMAWeights(inference, average)  # with the averages of the weights
+    config = get_config_class(args)(
         model=Model(args.data, args.epsilon, args.plain, steps * args.max_epoch),
         data=QueueInput(train),
-        callbacks=[ema, ModelSaver(), PeriodicTrigger(SwapEMAWeights(runner, ema), every_k_epochs=5)],
+        callbacks=[average, ModelSaver(), PeriodicTrigger(validate, every_k_epochs=min(5, args.max_epoch))],
         steps_per_epoch=steps,
         max_epoch=args.max_epoch,
     )
-    launch_train_with_config(config, SimpleTrainer())
+    trainer = SimpleTrainer()
+    launch_train_with_config(config, trainer)
+    report(args, trainer)
 
 
 if __name__ == "__main__":

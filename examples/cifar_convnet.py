@@ -1,8 +1,9 @@
 """
 A convolutional network on small color images.
 
-Shows: augmentation in worker processes, BatchNorm, a learning rate that follows the validation error, several GPUs.
-Expect: see the table in examples/README.md.
+Shows: augmentation in a worker process, BatchNorm, a learning rate that follows the validation error, several GPUs.
+Expect: an error of 0.01 to 0.02 on digits. The colors carry no information; a support vector machine that does not see
+them has 0.008. On CIFAR-10, the network has no such rival.
 
     python examples/cifar_convnet.py                    1,437 digits in random colors; no download
     python examples/cifar_convnet.py --data cifar10     CIFAR-10, from $TENSORPACK_DATASET or --cifar-dir
@@ -12,9 +13,10 @@ Expect: see the table in examples/README.md.
 from __future__ import annotations
 
 import argparse
-import os
 
+import common
 import numpy as np
+from data.baselines import digits_svm_accuracy
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
@@ -84,10 +86,14 @@ class RandomColors(ProxyDataFlow):
 
 def get_raw_data(name: str, directory: str = "") -> tuple:
     """Return training and validation images, one per datapoint: [uint8 [32, 32, 3], label]."""
-    splits = ("train", "test")
     if name == "digits":
-        return tuple(RandomColors(dataset.Digits(split, split == "train", SIZE)) for split in splits)
-    return tuple(dataset.Cifar10(split, dir=directory or None) for split in splits)
+        train = RandomColors(dataset.Digits("train", size=SIZE))
+        validation = RandomColors(dataset.Digits("test", shuffle=False, size=SIZE))
+        validation.reset_state()
+        validation.rng = np.random.RandomState(0)  # the same colors in each run and in each epoch
+        return train, DataFromList(list(validation), shuffle=False)
+    directory = directory or None
+    return dataset.Cifar10("train", dir=directory), dataset.Cifar10("test", shuffle=False, dir=directory)
 
 
 def augment(ds: DataFlow, name: str) -> DataFlow:
@@ -97,27 +103,20 @@ def augment(ds: DataFlow, name: str) -> DataFlow:
     return AugmentImageComponent(ds, [*shift, *flip, imgaug.Brightness(30), imgaug.Contrast((0.7, 1.3))])
 
 
-def get_parser(doc: str | None, name: str, max_epoch: int) -> argparse.ArgumentParser:
+def get_parser(doc: str | None, name: str) -> argparse.ArgumentParser:
     """Return a parser with the options of this example and of resnet_cifar.py."""
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.get_parser(doc, name, max_epoch=24, has_resume=False)
     parser.add_argument("--data", choices=["digits", "cifar10"], default="digits")
     parser.add_argument("--cifar-dir", dest="data_dir", default="", help="directory of CIFAR-10")
     parser.add_argument("--gpus", type=int, default=1, help="number of towers")
-    parser.add_argument("--max-epoch", type=int, default=max_epoch)
-    parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: all training images")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--log-dir", default=os.path.join("train_log", name))
     return parser
 
 
-def train_model(model: ModelDesc, args: argparse.Namespace, trainer_class, schedule: Callback) -> None:
-    """Train with two worker processes for augmentation, and validate on all validation images after each epoch."""
-    logger.set_logger_dir(args.log_dir, action="b")
-    tf.disable_eager_execution()  # so that the next line seeds the graph
-    tf.set_random_seed(args.seed)
-    fix_rng_seed(args.seed)
+def train_model(model: ModelDesc, args: argparse.Namespace, trainer: Trainer, schedule: Callback) -> None:
+    """Train, validate on all validation images after each epoch, and print the last error."""
     images, validation = get_raw_data(args.data, args.data_dir)
-    batches = MultiProcessRunnerZMQ(BatchData(augment(images, args.data), BATCH), 2)
+    # One worker process: with several, the order of the batches depends on their speed, and so does the result.
+    batches = MultiProcessRunnerZMQ(BatchData(augment(images, args.data), BATCH), 1)
     measures = [ScalarStats("cross_entropy_loss", prefix="val"), ClassificationError("wrong")]
     inference = InferenceRunner(BatchData(validation, BATCH, remainder=True), measures)
     config = TrainConfig(
@@ -127,7 +126,11 @@ def train_model(model: ModelDesc, args: argparse.Namespace, trainer_class, sched
         steps_per_epoch=args.steps_per_epoch or max(len(batches) // args.gpus, 1),
         max_epoch=args.max_epoch,
     )
-    launch_train_with_config(config, trainer_class(args.gpus))
+    launch_train_with_config(config, trainer)
+    figures = {"network": trainer.monitors.get_latest("validation_error")}
+    if args.data == "digits":
+        figures["support vector machine, without the colors"] = 1 - digits_svm_accuracy()
+    common.print_summary(args, "error on held-out images", figures)
 
 
 def lower(rate: float) -> float:
@@ -138,9 +141,10 @@ def lower(rate: float) -> float:
 
 
 def main(argv=None) -> None:
-    args = get_parser(__doc__, "cifar_convnet", 24).parse_args(argv)
+    args = get_parser(__doc__, "cifar_convnet").parse_args(argv)
+    common.start(args)
     setter = StatMonitorParamSetter("learning_rate", "validation_error", lower, threshold=0.001, last_k=4)
-    train_model(Model(), args, SyncMultiGPUTrainer, setter)
+    train_model(Model(), args, SyncMultiGPUTrainer(args.gpus), setter)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,18 @@
 """
 A network that reads strips of handwritten digits without being told where each digit is.
 
-Shows: convolutions and an LSTM over sequences of any length, the CTC cost, beam search, an Inferencer, sequences from files.
-Expect: a label error rate of about 0.01. Other people wrote the held-out digits. strips.png shows what the network reads.
+Shows: convolutions and an LSTM over sequences of any length, the CTC cost, beam search, an Inferencer, sequences from
+files.
+Expect: a label error rate of about 0.01. A support vector machine that is told where each digit is has 0.08. Other
+people wrote the 360 digits of the 450 held-out strips, in which each digit occurs about seven times. strips.png shows
+what the network reads.
 
     python examples/ctc_strips.py                       strips of 3 to 8 of scikit-learn's digits; no download
     python examples/ctc_strips.py --data DIR --classes 61    train.npz and test.npz in DIR, e.g. with TIMIT's 61 phones
     python examples/ctc_strips.py --resume              continue the last run in train_log/
 
-NumpySerializer.save writes these files from a DataFlow of `[frames, labels]`: float32 [T, D], such as T columns of an image or T
-spectra of D bands, and int32 [L], numbers of classes from 0.
+NumpySerializer.save writes these files from a DataFlow of `[frames, labels]`: float32 [T, D], such as T columns of an
+image or T spectra of D bands, and int32 [L], numbers of classes from 0.
 Source: Graves, Fernandez, Gomez, Schmidhuber 2006, "Connectionist temporal classification".
 """
 
@@ -20,7 +23,8 @@ import os
 
 import cv2
 import numpy as np
-from data.strips import get_strips, pad
+from common import get_config_class, get_parser, print_summary, start
+from data.strips import get_strips, get_svm_error, pad
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
@@ -36,7 +40,9 @@ class Model(ModelDesc):
 
     def __init__(self, num_bands: int, num_classes: int, steps: int = 1) -> None:
         super().__init__()
-        self.num_bands, self.num_classes, self.steps = num_bands, num_classes, steps
+        self.num_bands = num_bands
+        self.num_classes = num_classes
+        self.steps = steps
 
     def inputs(self):
         return [
@@ -46,36 +52,53 @@ class Model(ModelDesc):
         ]
 
     def build_graph(self, frames, length, label):
-        x, length = tf.expand_dims(frames, 3), length // 4  # after two poolings
-        with argscope(Conv2D, kernel_size=3, activation=BNReLU, use_bias=False):
-            x = MaxPooling("pool0", Conv2D("conv0", x, 16), 2)
-            x = MaxPooling("pool1", Conv2D("conv1", x, 32), 2)
-            x = Conv2D("conv2", x, 64)
-        batch = tf.shape(frames)[0]
-        x = Dropout(tf.reshape(x, [batch, -1, self.num_bands // 4 * 64]), rate=0.2)
-        x, _ = LSTM("lstm", x, 64, bidirectional=True, sequence_length=length)
-        # the last class is the blank
-        scores = FullyConnected("scores", tf.reshape(x, [-1, 128]), self.num_classes + 1)
-        scores = tf.transpose(tf.reshape(scores, [batch, -1, self.num_classes + 1]), [1, 0, 2])
-        places = tf.where(label >= 0)
-        sparse = tf.SparseTensor(places, tf.gather_nd(label, places), tf.shape(label, out_type=tf.int64))
-        cost = tf.reduce_mean(tf.nn.ctc_loss(sparse, scores, length), name="cost")
+        scores, length = self.score_frames(frames, length)
+        label = to_sparse(label)
+        cost = tf.reduce_mean(tf.nn.ctc_loss(label, scores, length), name="cost")
+        summary.add_moving_summary(cost)
+
         (read,), _ = tf.nn.ctc_beam_search_decoder(scores, length, beam_width=16, merge_repeated=False)
         tf.sparse.to_dense(read, default_value=-1, name="read")
-        tf.edit_distance(read, tf.cast(sparse, tf.int64), normalize=False, name="errors")
-        summary.add_moving_summary(cost)
+        tf.edit_distance(read, tf.cast(label, tf.int64), normalize=False, name="errors")
         return cost
+
+    def score_frames(self, frames, length) -> tuple:
+        """Return the scores of all classes and the blank, [T / 4, N, classes + 1], and the lengths divided by 4."""
+        batch = tf.shape(frames)[0]
+        length = length // 4  # after two poolings
+        x = tf.expand_dims(frames, 3)  # [N, T, bands, 1]
+        with argscope(Conv2D, kernel_size=3, activation=BNReLU, use_bias=False):
+            x = Conv2D("conv0", x, 16)
+            x = MaxPooling("pool0", x, 2)
+            x = Conv2D("conv1", x, 32)
+            x = MaxPooling("pool1", x, 2)
+            x = Conv2D("conv2", x, 64)
+        x = tf.reshape(x, [batch, -1, self.num_bands // 4 * 64])  # [N, T / 4, features]
+        x = Dropout(x, rate=0.2)
+        x, _ = LSTM("lstm", x, 64, bidirectional=True, sequence_length=length)  # [N, T / 4, 128]
+        x = FullyConnected("scores", tf.reshape(x, [-1, 128]), self.num_classes + 1)  # the last class is the blank
+        x = tf.reshape(x, [batch, -1, self.num_classes + 1])
+        return tf.transpose(x, [1, 0, 2]), length
 
     def optimizer(self):
         rate = tf.train.cosine_decay(3e-3, get_global_step_var(), self.steps)
         return optimizer.apply_grad_processors(tf.train.AdamOptimizer(rate), [gradproc.GlobalNormClip(5)])
 
 
+def to_sparse(label):
+    """Return the labels [N, L], padded with -1, as a SparseTensor without the padding."""
+    places = tf.where(label >= 0)
+    return tf.SparseTensor(places, tf.gather_nd(label, places), tf.shape(label, out_type=tf.int64))
+
+
 def get_data(directory: str = "") -> list:
     """Return padded batches of training and held-out sequences."""
-    paths = [os.path.join(directory, name) for name in ("train.npz", "test.npz")]
-    both = map(NumpySerializer.load, paths) if directory else get_strips()
-    return [MapData(BatchData(ds, BATCH, remainder=True, use_list=True), pad) for ds in both]
+    if directory:
+        train = NumpySerializer.load(os.path.join(directory, "train.npz"))
+        test = NumpySerializer.load(os.path.join(directory, "test.npz"))
+    else:
+        train, test = get_strips()
+    return [MapData(BatchData(ds, BATCH, remainder=True, use_list=True), pad) for ds in (train, test)]
 
 
 class LabelErrorRate(Inferencer):
@@ -95,9 +118,11 @@ class LabelErrorRate(Inferencer):
     def _after_inference(self) -> dict:
         pictures = []
         for frames, read in self.sequences[:12]:
-            picture = cv2.resize(255 * np.pad(frames, [(0, 0), (8, 0)], "constant").T, None, fx=2, fy=2)
+            picture = np.pad(frames, [(0, 0), (8, 0)], "constant").T  # space for the text above
+            picture = cv2.resize(255 * picture, None, fx=2, fy=2)
+            picture = np.stack([picture] * 3, axis=2)
             text = " ".join(str(k) for k in read if k >= 0)
-            pictures.append(draw_text(np.stack([picture] * 3, 2), (0, 0), text, (255, 255, 255)))
+            pictures.append(draw_text(picture, (0, 0), text, (255, 255, 255)))
         sheet = stack_patches(pictures, 6, 2, border=4, bgcolor=64)
         cv2.imwrite(f"{logger.get_logger_dir()}/strips.png", sheet)
         return {"label_error_rate": self.ratio.ratio}
@@ -108,32 +133,29 @@ def get_config(args: argparse.Namespace) -> TrainConfig:
     train, test = get_data(args.data)
     test.reset_state()
     num_bands = next(iter(test))[0].shape[2]
-    steps, measures = args.steps_per_epoch or len(train), InferenceRunner(test, LabelErrorRate())
-    config_class = AutoResumeTrainConfig if args.resume else TrainConfig
-    return config_class(
+    steps = args.steps_per_epoch or len(train)
+    return get_config_class(args)(
         model=Model(num_bands, args.classes, steps * args.max_epoch),
         data=QueueInput(train),
-        callbacks=[ModelSaver(), measures, MinSaver("label_error_rate")],
+        callbacks=[ModelSaver(), InferenceRunner(test, LabelErrorRate()), MinSaver("label_error_rate")],
         steps_per_epoch=steps,
         max_epoch=args.max_epoch,
     )
 
 
 def main(argv=None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = get_parser(__doc__, "ctc_strips", max_epoch=20)
     parser.add_argument("--data", default="", metavar="DIR", help="directory of other sequences; see above")
     parser.add_argument("--classes", type=int, default=10, help="number of classes in DIR")
-    parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint")
-    parser.add_argument("--max-epoch", type=int, default=20)
-    parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: all training sequences")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--log-dir", default=os.path.join("train_log", "ctc_strips"))
     args = parser.parse_args(argv)
-    logger.set_logger_dir(args.log_dir, action="k" if args.resume else "b")
-    tf.disable_eager_execution()  # so that the next line seeds the graph
-    tf.set_random_seed(args.seed)
-    fix_rng_seed(args.seed)
-    launch_train_with_config(get_config(args), SimpleTrainer())
+    start(args)
+    trainer = SimpleTrainer()
+    launch_train_with_config(get_config(args), trainer)
+    figures = {"network": trainer.monitors.get_latest("label_error_rate")}
+    if not args.data:
+        figures["support vector machine that is told the places"] = get_svm_error()
+    files = {"strips.png": "held-out strips, and what the network reads"}
+    print_summary(args, "wrong, missing and additional labels per held-out label", figures, files)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 Train a Keras model with this library's loop, callbacks and checkpoints.
 
 Shows: `KerasModel`, with the BatchNormalization, Dropout and weight regularizer of Keras.
-Expect: see the table in examples/README.md.
+Expect: an accuracy of 0.99, like mnist_convnet.py.
 
 On TensorFlow 2.16 and later, it requires Keras 2: pip install "tensorpack_lite[keras]".
 
@@ -11,8 +11,8 @@ On TensorFlow 2.16 and later, it requires Keras 2: pip install "tensorpack_lite[
 
 from __future__ import annotations
 
-import argparse
-import os
+from common import get_parser, print_summary, start
+from data.baselines import digits_svm_accuracy
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
@@ -45,19 +45,8 @@ def build(image):
 
 
 def main(argv=None) -> None:
-    formatter = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
-    parser.add_argument("--max-epoch", type=int, default=15)
-    parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: all training images")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--log-dir", default=os.path.join("train_log", "keras_digits"))
-    args = parser.parse_args(argv)
-
-    logger.set_logger_dir(args.log_dir, action="b")
-    tf.disable_eager_execution()  # so that the next line seeds the graph
-    tf.set_random_seed(args.seed)
-    fix_rng_seed(args.seed)
-
+    args = get_parser(__doc__, "keras_digits", max_epoch=15, has_resume=False).parse_args(argv)
+    start(args)
     train = BatchData(dataset.Digits("train", size=SIZE), 32)
     validation = BatchData(dataset.Digits("test", size=SIZE, shuffle=False), 40)
     model = KerasModel(
@@ -73,6 +62,9 @@ def main(argv=None) -> None:
         max_epoch=args.max_epoch,
         callbacks=[ModelSaver(), MaxSaver("validation_accuracy")],
     )
+    accuracy = model.trainer.monitors.get_latest("validation_accuracy")
+    figures = {"network": accuracy, "support vector machine on pixels": digits_svm_accuracy()}
+    print_summary(args, "accuracy on 360 held-out digits", figures)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """
-A small convolutional network on handwritten digits. Start here, and copy this file for your own training.
+A small convolutional network on handwritten digits. Start here, and copy this file and common.py for your own training.
 
 Shows: layers with LinearWrap and argscope, a DataFlow with augmentation, validation and checkpoints after each epoch,
 resuming.
-Expect: see the table in examples/README.md.
+Expect: an accuracy of 0.99 on 360 held-out digits. So few images of 8 x 8 pixels need no network: a support vector
+machine is as good, and the summary at the end shows it. On MNIST, the network is better.
 
     python examples/mnist_convnet.py                     1,797 digits from scikit-learn; no download
     python examples/mnist_convnet.py --data mnist        MNIST, from $TENSORPACK_DATASET or --mnist-dir
@@ -18,6 +19,7 @@ import argparse
 import os
 
 import numpy as np
+from common import get_config_class, get_parser, print_summary, start
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
@@ -36,7 +38,7 @@ class Model(ModelDesc):
 
     def __init__(self, steps_per_epoch: int, max_epoch: int) -> None:
         super().__init__()
-        self.steps_per_epoch, self.max_epoch = steps_per_epoch, max_epoch
+        self.total_steps = steps_per_epoch * max_epoch
 
     def inputs(self):
         return [
@@ -73,7 +75,7 @@ class Model(ModelDesc):
 
     def optimizer(self):
         """Return Adam with a learning rate that decreases from 2e-3 to 0 along half a cosine."""
-        progress = tf.cast(get_global_step_var(), tf.float32) / (self.steps_per_epoch * self.max_epoch)
+        progress = tf.cast(get_global_step_var(), tf.float32) / self.total_steps
         rate = 1e-3 * (1 + tf.cos(np.pi * tf.minimum(progress, 1.0)))
         tf.summary.scalar("learning_rate", rate)
         return tf.train.AdamOptimizer(rate)
@@ -99,8 +101,8 @@ def get_raw_data(name: str, mnist_dir: str = "") -> tuple:
         return dataset.Digits("train", size=SIZE), dataset.Digits("test", size=SIZE, shuffle=False)
     directory = mnist_dir or None
     if directory and not os.path.exists(os.path.join(directory, "train-images-idx3-ubyte.gz")):
-        half = list(dataset.Mnist("test", shuffle=False, dir=directory))  # split the test images
-        return DataFromList(half[:8000]), DataFromList(half[8000:], shuffle=False)
+        images = list(dataset.Mnist("test", shuffle=False, dir=directory))  # split the test images
+        return DataFromList(images[:8000]), DataFromList(images[8000:], shuffle=False)
     return dataset.Mnist("train", dir=directory), dataset.Mnist("test", shuffle=False, dir=directory)
 
 
@@ -114,8 +116,7 @@ def get_config(args: argparse.Namespace) -> TrainConfig:
     """Return the model, data and callbacks of this training."""
     train, validation = get_data(args.data, args.mnist_dir)
     steps = args.steps_per_epoch or len(train)
-    config_class = AutoResumeTrainConfig if args.resume else TrainConfig
-    return config_class(
+    return get_config_class(args)(
         model=Model(steps, args.max_epoch),
         data=QueueInput(train),
         callbacks=[
@@ -128,22 +129,25 @@ def get_config(args: argparse.Namespace) -> TrainConfig:
     )
 
 
-def main(argv=None) -> None:
-    formatter = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
+def report(args: argparse.Namespace, trainer: Trainer) -> None:
+    """Print the accuracy, and that of a support vector machine."""
+    figures = {"network": trainer.monitors.get_latest("val_accuracy")}
+    if args.data == "digits":
+        from data.baselines import digits_svm_accuracy  # not needed in a copy of this file
+
+        figures["support vector machine on pixels"] = digits_svm_accuracy()
+    print_summary(args, "accuracy on held-out digits", figures)
+
+
+def main(argv=None, name="mnist_convnet") -> None:
+    parser = get_parser(__doc__, name, max_epoch=40)
     parser.add_argument("--data", choices=["digits", "mnist"], default="digits")
     parser.add_argument("--mnist-dir", default="", help="directory of MNIST's files; the test files suffice")
-    parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint")
-    parser.add_argument("--max-epoch", type=int, default=40)
-    parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: all training images")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--log-dir", default=os.path.join("train_log", "mnist_convnet"))
     args = parser.parse_args(argv)
-    logger.set_logger_dir(args.log_dir, action="k" if args.resume else "b")
-    tf.disable_eager_execution()  # so that the next line seeds the graph
-    tf.set_random_seed(args.seed)
-    fix_rng_seed(args.seed)
-    launch_train_with_config(get_config(args), SimpleTrainer())
+    start(args)
+    trainer = SimpleTrainer()
+    launch_train_with_config(get_config(args), trainer)
+    report(args, trainer)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 The training of mnist_convnet.py without the layers of this library.
 
 Shows: `build_graph` can contain any TensorFlow code that creates its variables with `tf.get_variable`.
-Expect: see the table in examples/README.md.
+Expect: an accuracy of 0.99, like mnist_convnet.py.
 
     python examples/mnist_plain_tf.py [the options of mnist_convnet.py]
 """
@@ -62,4 +62,4 @@ class Model(mnist_convnet.Model):
 
 if __name__ == "__main__":
     mnist_convnet.Model = Model
-    mnist_convnet.main()
+    mnist_convnet.main(name="mnist_plain_tf")

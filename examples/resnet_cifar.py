@@ -2,7 +2,7 @@
 A residual network of 6 n + 2 layers on small color images.
 
 Shows: residual blocks, variable scopes, a schedule for the learning rate, training on several GPUs.
-Expect: see the table in examples/README.md.
+Expect: an error of 0.01 to 0.03 on digits; see cifar_convnet.py.
 
     python examples/resnet_cifar.py                     8 layers, on digits in random colors; no download
     python examples/resnet_cifar.py --data cifar10 -n 3 20 layers, on CIFAR-10 from $TENSORPACK_DATASET or --cifar-dir
@@ -14,6 +14,7 @@ Source: He, Zhang, Ren, Sun 2016, "Identity mappings in deep residual networks".
 from __future__ import annotations
 
 from cifar_convnet import SIZE, classification_cost, get_parser, train_model
+from common import start
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
@@ -23,7 +24,8 @@ RATE = 0.05
 
 def residual_block(name: str, x, filters: int, strides: int = 1):
     """Add two convolutions to the input. If the shape changes, the input is pooled and padded with zero channels."""
-    shortcut, new_channels = x, filters - x.shape.as_list()[3]
+    shortcut = x
+    new_channels = filters - x.shape.as_list()[3]
     if strides > 1:
         shortcut = AvgPooling("shortcut_" + name, x, strides)
     if new_channels:
@@ -65,12 +67,13 @@ class Model(ModelDesc):
 
 
 def main(argv=None) -> None:
-    parser = get_parser(__doc__, "resnet_cifar", 24)
+    parser = get_parser(__doc__, "resnet_cifar")
     parser.add_argument("-n", type=int, default=1, help="blocks per stage; the network has 6 n + 2 layers")
     args = parser.parse_args(argv)
+    start(args)
     schedule = [(args.max_epoch // 2, RATE / 10), (args.max_epoch * 5 // 6, RATE / 100)]
     setter = ScheduledHyperParamSetter("learning_rate", schedule)
-    train_model(Model(args.n), args, SyncMultiGPUTrainerReplicated, setter)
+    train_model(Model(args.n), args, SyncMultiGPUTrainerReplicated(args.gpus), setter)
 
 
 if __name__ == "__main__":

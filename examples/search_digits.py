@@ -10,7 +10,7 @@ Needs: pip install "tensorpack_lite[search]". For several processes, start the s
 
 from __future__ import annotations
 
-import argparse
+from common import get_parser
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
@@ -22,7 +22,9 @@ class Model(ModelDesc):
 
     def __init__(self, rate: float, width: int, dropout: float) -> None:
         super().__init__()
-        self.rate, self.width, self.dropout = rate, width, dropout
+        self.rate = rate
+        self.width = width
+        self.dropout = dropout
 
     def inputs(self):
         return [
@@ -58,7 +60,9 @@ class PruneTrial(Callback):
     """
 
     def __init__(self, trial, statistic: str) -> None:
-        self.trial, self.statistic, self.is_pruned = trial, statistic, False
+        self.trial = trial
+        self.statistic = statistic
+        self.is_pruned = False
 
     def _trigger_epoch(self) -> None:
         self.trial.report(self.trainer.monitors.get_latest(self.statistic), self.epoch_num)
@@ -92,7 +96,7 @@ def run_trial(trial, args) -> tuple:
                 ),
                 pruning,
             ],
-            steps_per_epoch=args.steps_per_epoch,
+            steps_per_epoch=args.steps_per_epoch or None,  # None: all training images
             max_epoch=args.max_epoch,
         )
         trainer = SimpleTrainer()
@@ -102,7 +106,10 @@ def run_trial(trial, args) -> tuple:
 
 def search(args) -> None:
     """Run the trials, and print the best one."""
-    import optuna
+    try:
+        import optuna
+    except ImportError as error:
+        raise ImportError('search_digits.py needs Optuna: pip install "tensorpack_lite[search]"') from error
 
     def objective(trial) -> float:
         error, is_pruned = run_trial(trial, args)
@@ -127,13 +134,14 @@ def search(args) -> None:
     print(f"See the differences: tensorpack-lite diff {args.log_dir}/trial000 {args.log_dir}/trial{best.number:03}")
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(argv=None) -> None:
+    parser = get_parser(__doc__, "search_digits", max_epoch=8, has_resume=False)
     parser.add_argument("--trials", type=int, default=12, help="the number of training runs in this process")
     parser.add_argument("--storage", help="URL of Optuna's database, shared by all processes of a search")
-    parser.add_argument("--steps-per-epoch", type=int)
-    parser.add_argument("--max-epoch", type=int, default=8)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--log-dir", default="train_log/search_digits")
-    logger.set_quiet()
-    search(parser.parse_args())
+    args = parser.parse_args(argv)
+    logger.set_quiet(not args.verbose)
+    search(args)
+
+
+if __name__ == "__main__":
+    main()

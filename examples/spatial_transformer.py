@@ -2,8 +2,8 @@
 A network that adds two digits, and learns where to look for them.
 
 Shows: bilinear sampling at points that the network computes, with gradients; generated data; a fixed validation set.
-Expect: a `val_error` of about 0.10; without transformer (`--plain`), it is 0.58 after as many steps. glimpses.png in
-train_log/ shows pairs of validation images, and below each what the transformer looks at.
+Expect: an error of about 0.10; without transformer (`--plain`), it is 0.58 after as many steps. glimpses.png shows
+pairs of held-out images, and below each what the transformer looks at.
 
     python examples/spatial_transformer.py                two rotated, shifted digits and their sum; no download
     python examples/spatial_transformer.py --plain        look at the images as they are
@@ -13,35 +13,52 @@ Source: Jaderberg et al. 2015, "Spatial transformer networks", arXiv 1506.02025.
 
 from __future__ import annotations
 
-import argparse
 from itertools import product
 
 import cv2
 import numpy as np
+from common import get_config_class, get_parser, print_summary, start
+from sklearn.linear_model import LogisticRegression
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
 from tensorpack_lite.dataflow import dataset
 from tensorpack_lite.utils.viz import stack_patches
 
-BATCH, GAIN = 50, 4  # GAIN makes the few bright pixels count
+BATCH = 50
+GAIN = 4  # makes the few bright pixels count
 SLOW = 0.1  # the maps change slowly, so that reading can adapt to them
-DIGIT, SIZE = 12, 24  # pixels of a digit, and of the square in which it is placed
-SUMS = np.float32(np.add.outer(range(10), range(10)).reshape(100, 1) == range(19))  # [pair of digits, sum]
+DIGIT = 12  # pixels of a digit
+SIZE = 24  # pixels of the square in which it is placed
+NUM_HELD_OUT = 1000  # images
+
+
+def get_sums() -> np.ndarray:
+    """Return a matrix [100, 19]: 1 where a pair of digits, 10 a + b, has the sum a + b; otherwise 0."""
+    sums = np.zeros([100, 19], "float32")
+    for a, b in product(range(10), range(10)):
+        sums[10 * a + b, a + b] = 1
+    return sums
 
 
 def sample(image, theta, size: int):
     """Look at images [N, H, W] through affine maps [N, 2, 3] with bilinear interpolation; return [N, size, size]."""
+    # the points of the result, in [-1, 1], and where the maps move them
     y, x = np.meshgrid(np.linspace(-1, 1, size), np.linspace(-1, 1, size), indexing="ij")
-    points = np.stack([x.ravel(), y.ravel(), np.ones(size * size)]).astype("float32")
-    x, y = tf.unstack(tf.einsum("nij,jp->nip", theta, tf.constant(points)), axis=1)
+    points = np.stack([x.ravel(), y.ravel(), np.ones(size * size)]).astype("float32")  # [3, P]
+    moved = tf.einsum("nij,jp->nip", theta, tf.constant(points))  # [N, 2, P]
     height, width = image.shape.as_list()[1:]
-    x, y = (x + 1) / 2 * (width - 1), (y + 1) / 2 * (height - 1)  # in pixels
-    values = tf.reshape(tf.pad(image, [[0, 0], [1, 1], [1, 1]]), [-1, (height + 2) * (width + 2)])
+    x = (moved[:, 0] + 1) / 2 * (width - 1)  # in pixels
+    y = (moved[:, 1] + 1) / 2 * (height - 1)
+
+    # the weighted mean of the four pixels around each point; around the image are zeros
+    padded = tf.pad(image, [[0, 0], [1, 1], [1, 1]])
+    values = tf.reshape(padded, [-1, (height + 2) * (width + 2)])
     total = 0.0
     for column, row in product([tf.floor(x), tf.floor(x) + 1], [tf.floor(y), tf.floor(y) + 1]):
         weight = (1 - tf.abs(x - column)) * (1 - tf.abs(y - row))
-        column, row = tf.clip_by_value(column, -1.0, width), tf.clip_by_value(row, -1.0, height)
+        column = tf.clip_by_value(column, -1.0, width)
+        row = tf.clip_by_value(row, -1.0, height)
         index = tf.cast((row + 1) * (width + 2) + column + 1, tf.int32)
         total += weight * tf.gather(values, index, batch_dims=1)
     return tf.reshape(total, [-1, size, size])
@@ -49,11 +66,16 @@ def sample(image, theta, size: int):
 
 def find_digit(image):
     """Return affine maps [N, 2, 3] for images [N, H, W]; the identity before training."""
-    with tf.variable_scope("where"), argscope(Conv2D, kernel_size=5, activation=tf.nn.relu):
-        x = LinearWrap(image[..., None]).Conv2D("conv0", 16, strides=2).Conv2D("conv1", 16, strides=2)
-        x = x.FullyConnected("fc0", 64, activation=tf.nn.relu)
-        x = x.FullyConnected("fc1", 6, kernel_initializer=tf.zeros_initializer())()
-    return np.eye(2, 3, dtype="float32") + SLOW * tf.reshape(x, [-1, 2, 3])
+    with tf.variable_scope("where"), argscope(Conv2D, kernel_size=5, strides=2, activation=tf.nn.relu):
+        x = (
+            LinearWrap(tf.expand_dims(image, 3))
+            .Conv2D("conv0", 16)
+            .Conv2D("conv1", 16)
+            .FullyConnected("fc0", 64, activation=tf.nn.relu)
+            .FullyConnected("fc1", 6, kernel_initializer=tf.zeros_initializer())()
+        )
+    identity = np.eye(2, 3, dtype="float32")
+    return identity + SLOW * tf.reshape(x, [-1, 2, 3])
 
 
 def read_digit(glimpse):
@@ -68,26 +90,36 @@ class Model(ModelDesc):
 
     def __init__(self, is_plain: bool, total_steps: int = 1) -> None:
         super().__init__()
-        self.is_plain, self.total_steps = is_plain, total_steps
+        self.is_plain = is_plain
+        self.total_steps = total_steps
 
     def inputs(self):
-        return [tf.TensorSpec([None, 2, SIZE, SIZE], name="image"), tf.TensorSpec([None], tf.int32, "label")]
+        return [
+            tf.TensorSpec([None, 2, SIZE, SIZE], tf.float32, "image"),
+            tf.TensorSpec([None], tf.int32, "label"),
+        ]
 
     def build_graph(self, image, label):
-        x = GAIN * tf.reshape(image, [-1, SIZE, SIZE])
+        x = GAIN * tf.reshape(image, [-1, SIZE, SIZE])  # [2 N, SIZE, SIZE]
         if not self.is_plain:
             x = sample(x, find_digit(x), SIZE)
-        tf.concat([image, tf.reshape(x / GAIN, [-1, 2, SIZE, SIZE])], axis=2, name="glimpses")
+        glimpse = tf.reshape(x / GAIN, [-1, 2, SIZE, SIZE])
+        tf.concat([image, glimpse], axis=2, name="glimpses")
+
         digits = tf.reshape(read_digit(x), [-1, 2, 10])
-        pairs = tf.reshape(digits[:, 0, :, None] * digits[:, 1, None, :], [-1, 100])
-        scores = tf.log(tf.matmul(pairs, SUMS) + 1e-6)
-        cost = tf.identity(tf.losses.sparse_softmax_cross_entropy(label, scores), name="cost")
+        pairs = digits[:, 0, :, None] * digits[:, 1, None, :]  # [N, 10, 10]: the probability of each pair
+        sums = tf.matmul(tf.reshape(pairs, [-1, 100]), get_sums())  # [N, 19]
+        scores = tf.log(sums + 1e-6)
+        cost = tf.losses.sparse_softmax_cross_entropy(label, scores)
+        cost = tf.identity(cost, name="cost")
         correct = tf.cast(tf.nn.in_top_k(scores, label, 1), tf.float32)
-        summary.add_moving_summary(cost, tf.reduce_mean(1 - correct, name="error"))
+        error = tf.reduce_mean(1 - correct, name="error")
+        summary.add_moving_summary(cost, error)
         return cost
 
     def optimizer(self):
-        return tf.train.AdamOptimizer(tf.train.cosine_decay(1e-3, get_global_step_var(), self.total_steps))
+        rate = tf.train.cosine_decay(1e-3, get_global_step_var(), self.total_steps)
+        return tf.train.AdamOptimizer(rate)
 
 
 class Sums(RNGDataFlow):
@@ -103,9 +135,28 @@ class Sums(RNGDataFlow):
             yield [image, np.int32(self.digits.labels[index].sum(dtype="int32"))]
 
     def place(self, image: np.ndarray) -> np.ndarray:
-        matrix = cv2.getRotationMatrix2D((DIGIT / 2 - 0.5, DIGIT / 2 - 0.5), self.rng.uniform(-60, 60), 1)
+        """Return a digit [DIGIT, DIGIT], rotated and at a random place, [SIZE, SIZE]."""
+        center = DIGIT / 2 - 0.5
+        matrix = cv2.getRotationMatrix2D((center, center), self.rng.uniform(-60, 60), 1)
         matrix[:, 2] += self.rng.uniform(0, SIZE - DIGIT, size=2)
         return cv2.warpAffine(image, matrix, (SIZE, SIZE))
+
+
+def get_held_out() -> DataFlow:
+    """Return the same 1,000 images in each run, of digits that training does not use."""
+    sums = Sums("test")
+    sums.rng = np.random.RandomState(0)
+    return DataFromList([datapoint for datapoint, _ in zip(sums, range(NUM_HELD_OUT))], shuffle=False)
+
+
+def linear_error(train: DataFlow, held_out: DataFlow) -> float:
+    """Return the error of logistic regression on the pixels of 5,000 training images."""
+    train.reset_state()
+    images, labels = zip(*[datapoint for datapoint, _ in zip(train, range(5000))])
+    held_out_images, held_out_labels = zip(*held_out)
+    classifier = LogisticRegression(max_iter=300, C=0.01)
+    classifier.fit(np.reshape(images, [len(images), -1]), labels)
+    return 1 - classifier.score(np.reshape(held_out_images, [len(held_out_images), -1]), held_out_labels)
 
 
 class Glimpses(Inferencer):
@@ -115,34 +166,37 @@ class Glimpses(Inferencer):
         return ["glimpses"]
 
     def _on_fetches(self, results):
-        self.results = 255 * np.concatenate([results[0][:, 0], results[0][:, 1]], axis=2)[..., None]
+        self.glimpses = results[0][:24]  # [24, 2, 2 SIZE, SIZE]
 
     def _after_inference(self):
-        sheet = np.kron(stack_patches(self.results[:24], 4, 6, border=4, bgcolor=128), np.ones([2, 2, 1]))
-        cv2.imwrite(f"{logger.get_logger_dir()}/glimpses.png", sheet.astype("uint8"))
+        pairs = np.concatenate([self.glimpses[:, 0], self.glimpses[:, 1]], axis=2)  # side by side
+        sheet = stack_patches(255 * pairs[..., None], 4, 6, border=4, bgcolor=128)
+        sheet = cv2.resize(sheet, None, fx=2, fy=2, interpolation=cv2.INTER_NEAREST)
+        cv2.imwrite(f"{logger.get_logger_dir()}/glimpses.png", sheet)
 
 
 def main(argv=None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = get_parser(__doc__, "spatial_transformer", max_epoch=10, steps_per_epoch=200)
     parser.add_argument("--plain", action="store_true", help="look at the images as they are")
-    parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint")
-    parser.add_argument("--max-epoch", type=int, default=10)
-    parser.add_argument("--steps-per-epoch", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--log-dir", default="train_log/spatial_transformer")
     args = parser.parse_args(argv)
-    logger.set_logger_dir(args.log_dir, action="k" if args.resume else "b")
-    tf.disable_eager_execution()  # so that the next line seeds the graph
-    tf.set_random_seed(args.seed)
-    fix_rng_seed(args.seed)
-    steps, epochs = args.steps_per_epoch, args.max_epoch
-    model, data = Model(args.plain, steps * epochs), QueueInput(BatchData(Sums("train"), BATCH))
-    validation = BatchData(CacheData(FixedSizeData(Sums("test"), 1000)), BATCH)
-    callbacks = [ModelSaver(), InferenceRunner(validation, [ScalarStats("error", prefix="val"), Glimpses()])]
-    config = (AutoResumeTrainConfig if args.resume else TrainConfig)(
-        model=model, data=data, callbacks=callbacks, steps_per_epoch=steps, max_epoch=epochs
+    start(args)
+    held_out = get_held_out()
+    measures = [ScalarStats("error", prefix="val"), Glimpses()]
+    config = get_config_class(args)(
+        model=Model(args.plain, args.steps_per_epoch * args.max_epoch),
+        data=QueueInput(BatchData(Sums("train"), BATCH)),
+        callbacks=[ModelSaver(), InferenceRunner(BatchData(held_out, BATCH), measures)],
+        steps_per_epoch=args.steps_per_epoch,
+        max_epoch=args.max_epoch,
     )
-    launch_train_with_config(config, SimpleTrainer())
+    trainer = SimpleTrainer()
+    launch_train_with_config(config, trainer)
+    figures = {
+        "network" if args.plain else "network with transformer": trainer.monitors.get_latest("val_error"),
+        "logistic regression": linear_error(Sums("train"), held_out),
+    }
+    files = {"glimpses.png": "held-out images, and below each what the transformer looks at"}
+    print_summary(args, "error of the sum of two held-out digits", figures, files)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,28 @@
 """
 A network for the rows of a CSV file, evaluated by cross-validation.
 
-Shows: one graph per fold, scikit-learn's preprocessing inside the fold, early stopping, a SavedModel and predictions with it.
-Expect: a mean R2 of about 0.45 on diabetes, an AUC of about 0.99 on breast_cancer. --compare adds scikit-learn's boosted trees.
+Shows: one graph per fold, scikit-learn's preprocessing inside the fold, early stopping, a SavedModel and predictions
+with it.
+Expect: an R2 of 0.94 for the known function; boosted trees have 0.93, ridge regression 0.73, and the noise allows 0.96.
+On diabetes, ridge regression is better than the network: a table so small and so linear needs none.
 
-    python examples/tabular.py --compare                     scikit-learn's diabetes: regression; no download
-    python examples/tabular.py --csv breast_cancer --compare     classification
+    python examples/tabular.py                               3,000 rows of a known function: regression; no download
+    python examples/tabular.py --csv diabetes                measurements of 442 patients; also breast_cancer, wine, iris
     python examples/tabular.py --csv FILE --target NAME      another file; its first line has the names of the columns
     python examples/tabular.py --predict FILE                write predictions.csv for these rows, with the last model
     python examples/tabular.py --resume                      continue the last run in train_log/
 
-train_log/tabular/ then contains a directory per training, the cost of held-out rows in curves.png, and the model.
+train_log/tabular/ then contains a directory for each training, the cost of held-out rows in curves.png, and the model.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 
 import joblib
 import numpy as np
+from common import get_config_class, get_parser, print_summary, start
 from data import tables
 from matplotlib.figure import Figure
 
@@ -30,16 +34,25 @@ from tensorpack_lite.predict.export import ModelExporter
 class Model(ModelDesc):
     """Two hidden layers. If there are no classes, the target is a number with this mean and standard deviation."""
 
-    def __init__(self, size: int, num_classes: int, mean: float, scale: float) -> None:
+    def __init__(self, size: int, num_classes: int, mean: float, scale: float, dropout: float) -> None:
         super().__init__()
-        self.size, self.num_classes, self.mean, self.scale = size, num_classes, mean, scale
+        self.size = size
+        self.num_classes = num_classes
+        self.mean = mean
+        self.scale = scale
+        self.dropout = dropout
 
     def inputs(self):
-        return [tf.TensorSpec([None, self.size], name="row"), tf.TensorSpec([None], name="target")]
+        return [
+            tf.TensorSpec([None, self.size], tf.float32, "row"),
+            tf.TensorSpec([None], tf.float32, "target"),
+        ]
 
     def build_graph(self, row, target):
-        x = Dropout(FullyConnected("fc0", row, 64, activation=tf.nn.relu), rate=0.3)
-        x = Dropout(FullyConnected("fc1", x, 64, activation=tf.nn.relu), rate=0.3)
+        x = FullyConnected("fc0", row, 64, activation=tf.nn.relu)
+        x = Dropout(x, rate=self.dropout)
+        x = FullyConnected("fc1", x, 64, activation=tf.nn.relu)
+        x = Dropout(x, rate=self.dropout)
         x = FullyConnected("fc2", x, self.num_classes or 1)
         if self.num_classes:
             tf.nn.softmax(x, name="prediction")
@@ -57,7 +70,7 @@ def get_config(model: Model, train: list, held_out: list, args: argparse.Namespa
     """Return the model, data and callbacks of a training, which ends when the cost of held-out rows stops falling."""
     data = BatchData(DataFromList(train), min(32, len(train)))
     validation = BatchData(DataFromList(held_out, shuffle=False), len(held_out))
-    return (AutoResumeTrainConfig if args.resume else TrainConfig)(
+    return get_config_class(args)(
         model=model,
         data=FeedInput(data),
         callbacks=[
@@ -77,73 +90,89 @@ def fit(x, y, num_classes: int, axes, name: str, args: argparse.Namespace) -> tu
     fix_rng_seed(args.seed)
     held_out = np.random.RandomState(args.seed).permutation(len(y)) < len(y) / 6
     prepare = tables.make_preparation(x).fit(x[~held_out])
-    rows, targets = prepare.transform(x).astype("float32"), y.astype("float32")
-    model = Model(rows.shape[1], num_classes, float(y[~held_out].mean()), float(y[~held_out].std()))
-    parts = [list(zip(rows[part], targets[part])) for part in (~held_out, held_out)]
+    rows = prepare.transform(x).astype("float32")
+    targets = y.astype("float32")
+    mean, deviation = y[~held_out].mean(), y[~held_out].std()
+    model = Model(rows.shape[1], num_classes, float(mean), float(deviation), args.dropout)
+    train, validation = (list(zip(rows[part], targets[part])) for part in (~held_out, held_out))
     with tf.Graph().as_default():
         tf.set_random_seed(args.seed)
         trainer = SimpleTrainer()
-        launch_train_with_config(get_config(model, parts[0], parts[1], args), trainer)
-    axes.plot(*zip(*trainer.monitors.get_history("validation_cost")), label=name)
+        launch_train_with_config(get_config(model, train, validation, args), trainer)
+    steps, costs = zip(*trainer.monitors.get_history("validation_cost"))
+    axes.plot(steps, costs, label=name)
+    print(f"{name}: stopped after epoch {trainer.epoch_num}; the least cost was {min(costs):.3f}")
     best = SmartInit(f"{args.log_dir}/{name}/min-validation_cost")
     return prepare, PredictConfig(model, session_init=best, input_names=["row"], output_names=["prediction"])
 
 
-def cross_validate(x, y, num_classes: int, axes, args: argparse.Namespace) -> None:
-    """Train a model per fold, and print the scores on the rows that it has not seen."""
-    folds = tables.make_folds(num_classes, args.folds, args.seed)
-    scores: dict = {"network": []}
+def cross_validate(x, y, num_classes: int, axes, args: argparse.Namespace) -> dict:
+    """Train a model per fold. Return the mean scores on rows that were not seen, of the network and for comparison."""
+    folds = tables.make_folds(num_classes, args.folds, seed=0)
+    scores = []
     for k, (rows, test) in enumerate(folds.split(x, y)):
         prepare, config = fit(x[rows], y[rows], num_classes, axes, f"fold{k}", args)
-        predicted = OfflinePredictor(config)(prepare.transform(x[test]))[0]
-        scores["network"].append(tables.score(y[test], predicted, num_classes))
-    if args.compare:
-        scores["boosted trees"] = tables.score_trees(x, y, num_classes, folds, args.seed)
-    for name, values in scores.items():
-        print(f"{name}: {'AUC' if num_classes else 'R2'} {np.mean(values):.3f}, folds {np.round(values, 3)}")
+        (predicted,) = OfflinePredictor(config)(prepare.transform(x[test]))
+        scores.append(tables.score(y[test], predicted, num_classes))
+    return {
+        "network": np.mean(scores),
+        "logistic regression" if num_classes else "ridge regression": tables.score_linear(
+            x, y, num_classes, folds
+        ).mean(),
+        "boosted trees": tables.score_trees(x, y, num_classes, folds, args.seed).mean(),
+    }
 
 
 def write_predictions(args: argparse.Namespace) -> None:
     """Write predictions.csv for the rows of a file. The exported model and columns.joblib suffice for this."""
+    if not os.path.exists(f"{args.log_dir}/columns.joblib"):
+        raise SystemExit(f"There is no model in {args.log_dir}. Train first, or pass another --log-dir.")
     prepare, names, words, classes = joblib.load(f"{args.log_dir}/columns.joblib")
     columns = tables.read_columns(args.predict, [names[k] for k in words])
-    rows = prepare.transform(np.stack([columns[name] for name in names], axis=1))
+    rows = np.stack([tables.find_column(columns, name, args.predict) for name in names], axis=1)
     with tf.Graph().as_default(), tf.Session() as session:
         tf.saved_model.loader.load(session, ["serve"], f"{args.log_dir}/model")
-        predicted = session.run("prediction:0", {"row:0": rows})
-    predicted = np.array(classes)[predicted.argmax(axis=1)] if len(classes) else predicted
+        predicted = session.run("prediction:0", {"row:0": prepare.transform(rows)})
+    if len(classes):
+        predicted = np.array(classes)[predicted.argmax(axis=1)]
     np.savetxt(f"{args.log_dir}/predictions.csv", predicted, fmt="%s")
+    print(f"The predictions are in {args.log_dir}/predictions.csv.")
 
 
 def main(argv=None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--csv", default="diabetes", help="a file, diabetes or breast_cancer")
+    parser = get_parser(__doc__, "tabular", max_epoch=100)
+    parser.add_argument("--csv", default="friedman", help=f"a file, or one of {', '.join(tables.NAMED)}")
     parser.add_argument("--target", default="target", help="name of the column to predict")
-    parser.add_argument("--categorical", nargs="*", default=[], help="numbers that are categories")
-    parser.add_argument("--compare", action="store_true", help="also train HistGradientBoosting on the folds")
+    parser.add_argument("--task", default="auto", choices=["auto", "classification", "regression"])
+    parser.add_argument("--categorical", nargs="*", default=[], help="columns of numbers that are categories")
     parser.add_argument("--predict", default="", metavar="FILE", help="predict rows with the last model")
-    parser.add_argument("--resume", action="store_true", help="continue from the last checkpoints")
     parser.add_argument("--folds", type=int, default=5)
-    parser.add_argument("--max-epoch", type=int, default=100)
-    parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: all rows, and at least 50 steps")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--log-dir", default="train_log/tabular")
+    parser.add_argument("--dropout", type=float, default=0.1)
     args = parser.parse_args(argv)
     if args.predict:
         write_predictions(args)
         return
-    logger.set_logger_dir(args.log_dir, action="k" if args.resume else "b")
-    tf.disable_eager_execution()
+    start(args)
+    if not args.verbose:
+        logger.setLevel("WARNING")  # hundreds of short epochs; curves.png shows them
     columns = tables.read_columns(args.csv, args.categorical)
-    x, y, classes = tables.split_target(columns, args.target)
-    axes = Figure().subplots()
-    cross_validate(x, y, len(classes), axes, args)
+    tables.find_column(columns, args.target, args.csv)
+    x, y, classes = tables.split_target(columns, args.target, args.task)
+    kind = f"{len(classes)} classes" if len(classes) else "a number"
+    print(f"{args.csv}: {x.shape[0]} rows, {x.shape[1]} columns; the target {args.target!r} is {kind} (see --task)")
+
+    figure = Figure(tight_layout=True)
+    axes = figure.subplots()
+    figures = cross_validate(x, y, len(classes), axes, args)
     prepare, config = fit(x, y, len(classes), axes, "all", args)
     ModelExporter(config).export_serving(f"{args.log_dir}/model", overwrite=True)
     names = [name for name in columns if name != args.target]
     joblib.dump((prepare, names, tables.find_words(x), classes), f"{args.log_dir}/columns.joblib")
+    axes.set(xlabel="step", ylabel="cost of held-out rows")
     axes.legend()
-    axes.figure.savefig(f"{args.log_dir}/curves.png")
+    figure.savefig(f"{args.log_dir}/curves.png")
+    title = f"{'AUC' if len(classes) else 'R2'} on held-out rows, mean of {args.folds} folds"
+    print_summary(args, title, figures, {"curves.png": "when training stopped", "model": "a SavedModel"})
 
 
 if __name__ == "__main__":

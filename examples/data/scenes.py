@@ -26,7 +26,8 @@ from tensorpack_lite.utils.viz import draw_boxes, stack_patches
 
 TRAIN_PHOTOS = ["brick", "grass", "astronaut", "camera", "coffee", "coins", "hubble_deep_field", "rocket"]
 TEST_PHOTOS = ["gravel", "chelsea", "immunohistochemistry"]
-MAX_OVERLAP, MIN_VISIBLE = 0.4, 0.6  # of two boxes, as a part of the smaller one; of the area of each digit
+MAX_OVERLAP = 0.4  # of two boxes, as a part of the smaller one
+MIN_VISIBLE = 0.6  # of the area of each digit
 
 
 def cut_background(rng: np.random.RandomState, photo: np.ndarray, size: int) -> np.ndarray:
@@ -49,33 +50,75 @@ def draw_digit(rng: np.random.RandomState, digit: np.ndarray, height: float) -> 
     return opacity[y : y + h, x : x + w]
 
 
+class Scene:
+    """
+    A background, to which digits are added one after the other, each in front of those before.
+
+    Args:
+        background: float32 [size, size, 3], which changes.
+    """
+
+    def __init__(self, background: np.ndarray) -> None:
+        self.image = background
+        self.owner = np.zeros(background.shape[:2], int)  # the number of the digit that is seen at a pixel; 0: none
+        self.boxes: list = []  # (x, y, w, h)
+        self.areas: list = []  # visible pixels of each digit when it was added
+        self.classes: list = []
+
+    def cover(self, box: list, opacity: np.ndarray) -> np.ndarray:
+        """Return `owner` as it would be with another digit."""
+        x, y, w, h = box
+        owner = self.owner.copy()
+        owner[y : y + h, x : x + w][opacity > 0.5] = len(self.classes) + 1
+        return owner
+
+    def has_room(self, box: list, opacity: np.ndarray) -> bool:
+        """Return whether another digit leaves the others visible enough, and overlaps none of their boxes too much."""
+        visible = np.bincount(self.cover(box, opacity).ravel(), minlength=len(self.classes) + 1)[1:]
+        if (visible[: len(self.areas)] < MIN_VISIBLE * np.array(self.areas)).any():
+            return False
+        for other in self.boxes:
+            # with 1, COCO's iou is the part of the first box that is inside the second one
+            if mask.iou([box], [other], [1]) > MAX_OVERLAP or mask.iou([other], [box], [1]) > MAX_OVERLAP:
+                return False
+        return True
+
+    def add(self, rng: np.random.RandomState, box: list, opacity: np.ndarray, digit: int) -> None:
+        """Draw a digit in the one of four random colors that differs most from the image."""
+        x, y, w, h = box
+        place = self.image[y : y + h, x : x + w]  # a view
+        mean = place.mean(axis=(0, 1))
+        color = max(rng.uniform(0, 255, [4, 3]), key=lambda color: np.abs(color - mean).sum())
+        place += opacity[:, :, None] * (color - place)
+        self.owner = self.cover(box, opacity)
+        self.boxes.append(box)
+        self.classes.append(digit)
+        self.areas.append(np.count_nonzero(self.owner == len(self.classes)))
+
+
 def make_scene(rng: np.random.RandomState, digits: dataset.Digits, photos: list, size: int) -> tuple:
     """Return a scene: image uint8 [size, size, 3], visible masks bool [N, size, size], classes [N]."""
-    image = cut_background(rng, photos[rng.randint(len(photos))], size)
-    count, owner, boxes, areas, classes = rng.randint(1, 7), np.zeros([size, size], int), [], [0], []
+    photo = photos[rng.randint(len(photos))]
+    scene = Scene(cut_background(rng, photo, size))
+    count = rng.randint(1, 7)
     for index in rng.randint(len(digits), size=5 * count):  # some do not fit
         height = size * np.exp(rng.uniform(np.log(0.16), np.log(0.47)))  # 20 to 60 of 128 pixels
         opacity = draw_digit(rng, digits.images[index, :, :, 0], height)
         h, w = opacity.shape
-        y, x = rng.randint(size - h + 1), rng.randint(size - w + 1)
-        box, covered, number = [x, y, w, h], owner.copy(), len(classes) + 1  # 0 is the background
-        covered[y : y + h, x : x + w][opacity > 0.5] = number
-        visible = np.bincount(covered.ravel(), minlength=number + 1)  # areas
-        hides = (visible[:number] < MIN_VISIBLE * np.array(areas)).any()
-        shares = [mask.iou([a], [b], [1]) for other in boxes for a, b in ((box, other), (other, box))]
-        if number > count or hides or max(shares, default=0) > MAX_OVERLAP:  # [1]: as a part of box a
-            continue
-        place = image[y : y + h, x : x + w]  # a view; of four colors, the best contrast
-        color = max(rng.uniform(0, 255, [4, 3]), key=lambda c: np.abs(c - place.mean(axis=(0, 1))).sum())
-        place += opacity[:, :, None] * (color - place)
-        owner, areas, boxes = covered, [*areas, visible[number]], [*boxes, box]
-        classes.append(int(digits.labels[index]))
-    return image.round().astype(np.uint8), owner == np.arange(1, len(classes) + 1)[:, None, None], classes
+        y = rng.randint(size - h + 1)
+        x = rng.randint(size - w + 1)
+        box = [x, y, w, h]
+        if len(scene.classes) < count and scene.has_room(box, opacity):
+            scene.add(rng, box, opacity, int(digits.labels[index]))
+    numbers = np.arange(1, len(scene.classes) + 1)
+    masks = scene.owner == numbers[:, None, None]
+    return scene.image.round().astype(np.uint8), masks, scene.classes
 
 
 def reading_order(boxes: list) -> list:
     """Order boxes (x, y, w, h). A row is all whose center is above the bottom of the topmost box that is left."""
-    rest, order = sorted(range(len(boxes)), key=lambda i: boxes[i][1]), []
+    rest = sorted(range(len(boxes)), key=lambda i: boxes[i][1])
+    order: list = []
     while rest:
         bottom = boxes[rest[0]][1] + boxes[rest[0]][3]
         row = [i for i in rest if boxes[i][1] + boxes[i][3] / 2 < bottom]
@@ -86,24 +129,37 @@ def reading_order(boxes: list) -> list:
 
 def write_scenes(folder: str, split: str, info: dict) -> None:
     """Write the scenes that `info` describes to <folder>/<split>/ and their annotations to <folder>/<split>.json."""
-    digits, size, images, rows = dataset.Digits(split, size=8), info["size"], [], []
+    digits = dataset.Digits(split, size=8)
+    size = info["size"]
     photos = [getattr(skimage.data, name)() for name in (TEST_PHOTOS if split == "test" else TRAIN_PHOTOS)]
+    images: list = []
+    annotations: list = []
     Path(folder, split).mkdir(parents=True)
     for number in range(1, info["num_" + split] + 1):
         rng = np.random.RandomState([info["seed"], split == "test", number])
         image, masks, classes = make_scene(rng, digits, photos, size)
-        images.append({"id": number, "file_name": f"{number:06d}.jpg", "height": size, "width": size})
+        name = f"{number:06d}.jpg"
+        images.append({"id": number, "file_name": name, "height": size, "width": size})
         _, jpeg = cv2.imencode(".jpg", image[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, 95])
-        Path(folder, split, images[-1]["file_name"]).write_bytes(jpeg.tobytes())
-        codes = mask.encode(np.asfortranarray(masks.transpose(1, 2, 0), np.uint8))
-        boxes, areas = mask.toBbox(codes).tolist(), mask.area(codes).tolist()
-        for order, i in enumerate(reading_order(boxes)):
-            row = {"id": len(rows) + 1, "image_id": number, "category_id": classes[i] + 1, "order": order}
-            code = {"size": [size, size], "counts": codes[i]["counts"].decode()}
-            rows.append(dict(row, bbox=boxes[i], area=areas[i], segmentation=code, iscrowd=0))
+        Path(folder, split, name).write_bytes(jpeg.tobytes())
+        for row in annotate(masks, classes):
+            annotations.append({"id": len(annotations) + 1, "image_id": number, **row})
     categories = [{"id": digit + 1, "name": str(digit), "supercategory": "digit"} for digit in range(10)]
-    content = {"info": info, "images": images, "annotations": rows, "categories": categories}
+    content = {"info": info, "images": images, "annotations": annotations, "categories": categories}
     Path(folder, split + ".json").write_text(json.dumps(content), encoding="utf-8")
+
+
+def annotate(masks: np.ndarray, classes: list) -> list:
+    """Return COCO's annotations of the digits of a scene, in reading order, without `id` and `image_id`."""
+    codes = mask.encode(np.asfortranarray(masks.transpose(1, 2, 0), np.uint8))
+    boxes = mask.toBbox(codes).tolist()
+    areas = mask.area(codes).tolist()
+    rows = []
+    for order, i in enumerate(reading_order(boxes)):
+        code = {"size": list(masks.shape[1:]), "counts": codes[i]["counts"].decode()}
+        row = {"category_id": classes[i] + 1, "order": order, "bbox": boxes[i], "area": areas[i]}
+        rows.append({**row, "segmentation": code, "iscrowd": 0})
+    return rows
 
 
 def make_scenes(folder: str, num_train=1000, num_test=200, size=128, seed=1) -> str:
@@ -124,9 +180,11 @@ def make_scenes(folder: str, num_train=1000, num_test=200, size=128, seed=1) -> 
 
 def preview(folder: str) -> np.ndarray:
     """Return twelve training scenes from the files, enlarged, with boxes and masks, uint8 BGR."""
-    data, patches = coco.COCO(f"{folder}/train.json"), []
+    data = coco.COCO(f"{folder}/train.json")
+    patches = []
     for number in sorted(data.imgs)[:12]:
-        image, rows = cv2.imread(f"{folder}/train/{number:06d}.jpg"), data.imgToAnns[number]
+        image = cv2.imread(f"{folder}/train/{number:06d}.jpg")
+        rows = data.imgToAnns[number]
         image[sum(map(data.annToMask, rows)) > 0, 1] = 160
         boxes = 2 * np.array([(x, y, x + w, y + h) for x, y, w, h in (row["bbox"] for row in rows)])
         names = [str(row["category_id"] - 1) for row in rows]

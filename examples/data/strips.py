@@ -1,8 +1,8 @@
 """
 Strips of 3 to 8 handwritten digits, and padding for batches of sequences.
 
-Each digit of scikit-learn is at a random place in a square of 20 x 20 pixels, and the squares of a strip are side by side.
-ctc_strips.py imports this module.
+Each digit of scikit-learn is at a random place in a square of 20 x 20 pixels, and the squares of a strip are side by
+side. ctc_strips.py imports this module.
 """
 
 from __future__ import annotations
@@ -10,9 +10,14 @@ from __future__ import annotations
 import cv2
 import numpy as np
 from sklearn.datasets import load_digits
+from sklearn.svm import SVC
 
 from tensorpack_lite.dataflow import *
 from tensorpack_lite.utils import get_rng
+
+DIGIT = 16  # pixels of a digit
+SQUARE = 20  # pixels of the square in which it is
+HELD_OUT = 450  # strips
 
 
 class Strips(ProxyDataFlow):
@@ -28,16 +33,54 @@ class Strips(ProxyDataFlow):
             yield [np.concatenate(images[:count], axis=1).T, labels[:count]]
 
 
+def make_held_out_strips(images: np.ndarray, labels: np.ndarray) -> list:
+    """Return the same strips in each run, made of random digits [N, 8, 8]: pairs of frames [T, 20] and labels [L]."""
+    rng = np.random.RandomState(0)
+    strips = []
+    for _ in range(HELD_OUT):
+        chosen = rng.randint(len(images), size=rng.randint(3, 9))
+        strip = np.zeros([SQUARE, SQUARE * len(chosen)], "float32")
+        for k, index in enumerate(chosen):
+            y, x = rng.randint(SQUARE - DIGIT + 1, size=2)
+            x += k * SQUARE
+            strip[y : y + DIGIT, x : x + DIGIT] = cv2.resize(images[index], (DIGIT, DIGIT))
+        strips.append([strip.T, labels[chosen]])
+    return strips
+
+
 def get_strips() -> tuple:
-    """Return training strips, which are new in each pass, and 450 held-out strips, as two DataFlows."""
+    """
+    Return training strips, which are new in each pass, and 450 held-out strips, as two DataFlows.
+
+    Other people wrote the held-out digits. There are 360 of them, so each is in about seven strips, at other places.
+    """
     data = load_digits()  # in the order of their 13 writers; the gap from 1300 to 1437 is about one of them
-    digits = list(zip((data.images / 16).astype("float32"), data.target.astype("int32")))
-    paste = [imgaug.Resize(16), imgaug.RandomPaste((20, 20))]  # at a random place
+    images = (data.images / 16).astype("float32")
+    labels = data.target.astype("int32")
+    digits = DataFromList(list(zip(images[:1300], labels[:1300])))
+    paste = [imgaug.Resize(DIGIT), imgaug.RandomPaste((SQUARE, SQUARE))]  # at a random place
     distort = imgaug.Affine(scale=(0.85, 1.15), rotate_max_deg=12, shear=12, border=cv2.BORDER_CONSTANT)
-    train = AugmentImageComponent(DataFromList(digits[:1300]), [*paste, distort])
-    test = AugmentImageComponent(DataFromList(digits[1437:]), paste)
-    train, test = (Strips(BatchData(RepeatedData(ds, 10), 8)) for ds in (train, test))
-    return train, CacheData(test)
+    digits = AugmentImageComponent(digits, [*paste, distort])
+    train = Strips(BatchData(RepeatedData(digits, 10), 8))
+    test = DataFromList(make_held_out_strips(images[1437:], labels[1437:]), shuffle=False)
+    return train, test
+
+
+def cut_strips(strips: list) -> tuple:
+    """Return the squares of strips as rows [N, 400], and their labels [N]."""
+    squares = [frames.reshape(-1, SQUARE * SQUARE) for frames, _ in strips]
+    return np.concatenate(squares), np.concatenate([labels for _, labels in strips])
+
+
+def get_svm_error() -> float:
+    """Return the error of a support vector machine that is told where each digit is, which the network is not."""
+    train, test = get_strips()
+    splits = []
+    for flow in (train, test):
+        flow.reset_state()
+        splits.append(cut_strips([strip for strip, _ in zip(flow, range(800))]))
+    (images, labels), (held_out_images, held_out_labels) = splits
+    return 1 - SVC(C=10).fit(images, labels).score(held_out_images, held_out_labels)
 
 
 def pad(sequences: list) -> list:
@@ -46,5 +89,6 @@ def pad(sequences: list) -> list:
     frames = np.zeros([len(length), max(length), sequences[0][0].shape[1]], "float32")
     label = np.full([len(length), max(len(labels) for labels in sequences[1])], -1, "int32")
     for k, (x, y) in enumerate(zip(*sequences)):
-        frames[k, : len(x)], label[k, : len(y)] = x, y
+        frames[k, : len(x)] = x
+        label[k, : len(y)] = y
     return [frames, length, label]

@@ -1,31 +1,33 @@
 """
-Text as numbers: the files of this library or another file, random pieces, and a part that is held out.
+Text as numbers: a fixed text or a file, random pieces of it, and a part that is held out.
 
-char_rnn.py and transformer_lm.py import it.
+The fixed text is a copy of this library's documentation and of a part of its source, of November 2026: docs.txt.gz and
+source.txt.gz. It stays as it is when the library changes, so that results can be compared.
+
+char_rnn.py and transformer_lm.py import this module.
 """
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import numpy as np
 
-import tensorpack_lite
 from tensorpack_lite.dataflow import DataFlow, DataFromList, RNGDataFlow
 
-EXAMPLES = Path(__file__).resolve().parents[1]
-LIBRARY = Path(tensorpack_lite.__file__).resolve().parent
+HERE = Path(__file__).resolve().parent
 
 
 def read_pages(path: str = "", with_source: bool = False) -> list:
-    """
-    Return the text of a file in a list, or of each page in docs/ and of each module of the library (`with_source`).
-
-    Copied examples have no docs/ beside them: they are read instead.
-    """
-    docs = sorted(EXAMPLES.parent.glob("docs/*.md")) or sorted(EXAMPLES.rglob("*.py"))
-    files = [Path(path)] if path else docs + (sorted(LIBRARY.rglob("*.py")) if with_source else [])
-    return [file.read_text(encoding="utf-8") for file in files]
+    """Return the text of a file in a list. Without a path: the pages of the documentation, and modules of the source."""
+    if path:
+        return [Path(path).read_text(encoding="utf-8")]
+    pages: list = []
+    for name in ["docs", "source"] if with_source else ["docs"]:
+        content = gzip.decompress((HERE / f"{name}.txt.gz").read_bytes())
+        pages += content.decode("utf-8").split("\f")
+    return pages
 
 
 class Text:
@@ -45,14 +47,16 @@ def split_pages(pages: list) -> tuple:
     """Return the first nine tenths of all pages as a Text, and the numbers of the last tenths, which are held out."""
     ends = [len(page) * 9 // 10 for page in pages]
     text = Text("".join(page[:end] for page, end in zip(pages, ends)))
-    return text, text.encode("".join(page[end:] for page, end in zip(pages, ends)))
+    held_out = "".join(page[end:] for page, end in zip(pages, ends))
+    return text, text.encode(held_out)
 
 
 class RandomPieces(RNGDataFlow):
     """Random pieces of a text: [piece [T], the piece that starts one character later [T]]."""
 
     def __init__(self, text: Text, length: int) -> None:
-        self.text, self.length = text, length
+        self.text = text
+        self.length = length
 
     def __len__(self) -> int:
         return len(self.text.numbers) // self.length
@@ -67,5 +71,40 @@ class RandomPieces(RNGDataFlow):
 def spread_pieces(numbers: np.ndarray, length: int, count: int) -> DataFlow:
     """Return `count` pieces at equal distances: [piece [T], the piece that starts one character later [T]]."""
     starts = np.linspace(0, len(numbers) - length - 1, count).astype(int)
-    pieces = [[numbers[start + k : start + k + length] for k in (0, 1)] for start in starts]
+    pieces = [[numbers[start : start + length], numbers[start + 1 : start + 1 + length]] for start in starts]
     return DataFromList(pieces, shuffle=False)
+
+
+def count_characters(numbers: np.ndarray, following: np.ndarray, length: int, num_characters: int) -> tuple:
+    """Number the contexts of `length` characters, and the contexts with the next character: two int64 [T]."""
+    context = np.zeros(len(following), "int64")
+    for k in range(length, 0, -1):
+        context = context * num_characters + numbers[-len(following) - k : -k]
+    return context, context * num_characters + following
+
+
+def ngram_bits(text: Text, held_out: np.ndarray, longest: int = 6) -> float:
+    """
+    Return the bits per held-out character of counts: how often characters followed the last 0, 1, ... `longest` ones.
+
+    Each longer context corrects the probabilities of the shorter one (Witten, Bell 1991, "The zero-frequency problem").
+    """
+    size = len(text.characters)
+    following, truth = text.numbers[longest:], held_out[longest:]
+    probability = np.full(len(truth), 1 / size)
+    for length in range(longest + 1):
+        context, pair = count_characters(text.numbers, following, length, size)
+        pairs, pair_counts = np.unique(pair, return_counts=True)
+        contexts, context_counts = np.unique(context, return_counts=True)
+        _, num_followers = np.unique(pairs // size, return_counts=True)  # different characters after each context
+
+        def look_up(keys, counts, wanted):
+            place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+            return np.where(keys[place] == wanted, counts[place], 0)
+
+        context, pair = count_characters(held_out, truth, length, size)
+        total = look_up(contexts, context_counts, context)
+        followers = look_up(contexts, num_followers, context)
+        corrected = (look_up(pairs, pair_counts, pair) + followers * probability) / np.maximum(total + followers, 1)
+        probability = np.where(total > 0, corrected, probability)
+    return float(-np.log2(probability).mean())

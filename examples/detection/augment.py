@@ -19,7 +19,9 @@ class ResizeToFit(imgaug.ImageAugmentor):
 
     def __init__(self, low: int, high: int, max_edge: int) -> None:
         super().__init__()
-        self.low, self.high, self.max_edge = low, high, max_edge
+        self.low = low
+        self.high = high
+        self.max_edge = max_edge
 
     def get_transform(self, img):
         height, width = img.shape[:2]
@@ -44,7 +46,8 @@ class Augment:
     """
 
     def __init__(self, split: Split, config: Config) -> None:
-        self.coco, self.config = split.coco, config
+        self.coco = split.coco
+        self.config = config
         self.label = {category: i for i, category in enumerate(config.category_ids, start=1)}
         geometric = [resizer(config, is_training=True)] + ([imgaug.Flip(horiz=True)] if config.flip else [])
         self.geometric = imgaug.AugmentorList(geometric)

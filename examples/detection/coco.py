@@ -41,9 +41,8 @@ def load_splits(data: str) -> tuple:
     path = Path(data)
     if path.is_file():
         split = load_split(path)
-        return split._replace(images=[x for i, x in enumerate(split.images) if i % 10]), split._replace(
-            images=split.images[::10]
-        )
+        train = [image for i, image in enumerate(split.images) if i % 10 != 0]
+        return split._replace(images=train), split._replace(images=split.images[::10])
     return load_split(find_json(path, ["train"])), load_split(find_json(path, ["test", "val"]))
 
 

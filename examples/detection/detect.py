@@ -59,7 +59,7 @@ def draw(image: np.ndarray, detections: list, config: Config, min_score=0.5, sca
     """Return a picture of an RGB image with its detections: uint8, BGR, `scale` times as large."""
     picture = cv2.resize(image[:, :, ::-1], None, fx=scale, fy=scale)
     detections = [d for d in detections if d.score >= min_score and (d.box[2:] > d.box[:2] + 1).all()]
-    for number, detection in enumerate(detections):
+    for number, detection in reversed(list(enumerate(detections))):  # the best one is drawn last, over the others
         color = PALETTE_RGB[number % len(PALETTE_RGB)][::-1]
         if detection.mask is not None:
             mask = cv2.resize(detection.mask.astype("uint8"), picture.shape[1::-1]) > 0
@@ -71,6 +71,8 @@ def draw(image: np.ndarray, detections: list, config: Config, min_score=0.5, sca
 
 def get_predict_config(log_dir: str, checkpoint: str = "") -> tuple:
     """Return the PredictConfig for the last checkpoint of a training, or for another one, and the detector's settings."""
+    if not os.path.exists(os.path.join(log_dir, "config.json")):
+        raise SystemExit(f"There is no detector in {log_dir}. Run train.py first, or pass another --log-dir.")
     config = Config.load(log_dir)
     model = Model(config)
     predict_config = PredictConfig(

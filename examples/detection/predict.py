@@ -4,7 +4,8 @@ Draw the objects in images.
     python examples/detection/predict.py train_log/scenes/test/00000*.jpg       with the last checkpoint in train_log/
     python examples/detection/predict.py IMAGE ... --log-dir DIR --output DIR   with another one
 
-The pictures have the names of the images. The boxes, with their classes and scores, are printed.
+The pictures have the names of the images, by default in train_log/pictures. The boxes, with their classes and scores,
+are printed.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def main(argv=None) -> None:
             print(f"{path}: {config.classes[d.label - 1]} {d.score:.2f} at ({box})")
         scale = max(1, round(256 / max(image.shape)))
         picture = draw(image, detections, config, args.min_score, scale)
-        cv2.imwrite(os.path.join(args.output, Path(path).stem + ".png"), picture)
+        file = os.path.join(args.output, Path(path).stem + ".png")
+        cv2.imwrite(file, picture)
+        print(f"{path}: see {file}")
 
 
 if __name__ == "__main__":

@@ -29,17 +29,19 @@ from evaluate import EvaluateCOCO
 from model import Model
 
 from tensorpack_lite import *
-from tensorpack_lite import tfv1 as tf
 from tensorpack_lite.dataflow import ShardData
 from tensorpack_lite.train.horovod import HorovodTrainer
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+import common
 
 ENGINES = {"collective": CollectiveTrainer, "horovod": HorovodTrainer}
 
 
 def make_default_data() -> str:
     """Return the folder of the scenes of ../data/scenes.py, and write them the first time."""
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
-    from scenes import make_scenes
+    from data.scenes import make_scenes
 
     return make_scenes(os.path.join("train_log", "scenes"))
 
@@ -56,8 +58,7 @@ def get_config(args: argparse.Namespace, trainer) -> TrainConfig:
     model = Model(settings, steps * args.max_epoch, args.batch)
     if rank == 0:
         settings.save(args.log_dir)
-    config_class = AutoResumeTrainConfig if args.resume else TrainConfig
-    return config_class(
+    return common.get_config_class(args)(
         model=model,
         data=QueueInput(get_train_data(train, settings, tower_batch, args.workers, rank, size)),
         callbacks=[
@@ -74,8 +75,7 @@ def get_config(args: argparse.Namespace, trainer) -> TrainConfig:
 
 def get_args(argv=None) -> argparse.Namespace:
     """Parse the command line."""
-    formatter = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
+    parser = common.get_parser(__doc__, "detection", max_epoch=10)
     parser.add_argument("--data", default="", help="a folder or JSON file in COCO's format; see the README")
     parser.add_argument("--preset", choices=sorted(PRESETS), default="scenes", help="settings of config.py")
     parser.add_argument("--masks", action="store_true", help="also predict masks")
@@ -89,11 +89,6 @@ def get_args(argv=None) -> argparse.Namespace:
     parser.add_argument("--engine", choices=sorted(ENGINES), help="train in several processes")
     parser.add_argument("--workers", type=int, default=2, help="processes that augment images")
     parser.add_argument("--eval-period", type=int, default=5, help="epochs between evaluations")
-    parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint")
-    parser.add_argument("--max-epoch", type=int, default=10)
-    parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: all training images")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--log-dir", default=os.path.join("train_log", "detection"))
     return parser.parse_args(argv)
 
 
@@ -101,12 +96,14 @@ def main(argv=None) -> None:
     args = get_args(argv)
     trainer = ENGINES[args.engine]() if args.engine else SyncMultiGPUTrainerReplicated(args.gpus)
     rank = getattr(trainer, "rank", 0)
-    if rank == 0:
-        logger.set_logger_dir(args.log_dir, action="k" if args.resume else "b")
-    tf.disable_eager_execution()  # so that the next line seeds the graph
-    tf.set_random_seed(args.seed + rank)  # each rank samples other anchors
-    fix_rng_seed(args.seed + rank)
+    common.start(args, rank)
+    fix_rng_seed(args.seed + rank)  # each rank augments in its own way
     launch_train_with_config(get_config(args, trainer), trainer)
+    if rank == 0:
+        names = ["box_AP", "box_AP50"] + (["mask_AP", "mask_AP50"] if args.masks else [])
+        figures = {name: trainer.monitors.get_latest(name) for name in names}
+        files = {"predictions.png": "detections in held-out images", "results.json": "all of them, in COCO's format"}
+        common.print_summary(args, "average precision on held-out images", figures, files)
 
 
 if __name__ == "__main__":

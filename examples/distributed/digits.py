@@ -2,7 +2,7 @@
 Train the network of ../mnist_convnet.py in several processes.
 
 Shows: a distributed trainer, a part of the data for each rank, log files from the chief only, validation on all ranks.
-Expect: see the table in examples/README.md.
+Expect: an accuracy of 0.99, like mnist_convnet.py.
 
     python -m tensorpack_lite.launch -n 2 examples/distributed/digits.py
     python -m tensorpack_lite.launch -n 2 examples/distributed/digits.py --engine horovod
@@ -17,11 +17,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ranks import Part, divide, get_parser, make_trainer
+from ranks import Part, divide, get_parser, make_trainer, report
 
 from tensorpack_lite import *
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from mnist_convnet import BATCH, VALIDATION_BATCH, Model, RandomShift, get_raw_data
 
@@ -47,6 +47,7 @@ def main(argv=None) -> None:
         max_epoch=args.max_epoch,
     )
     launch_train_with_config(config, trainer)
+    report(args, trainer, "val_accuracy")
 
 
 if __name__ == "__main__":

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
+import sys
+from pathlib import Path
 
 from tensorpack_lite import *
-from tensorpack_lite import tfv1 as tf
 from tensorpack_lite.dataflow import ShardData
 from tensorpack_lite.train.horovod import HorovodTrainer
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+import common
 
 ENGINES = {"collective": CollectiveTrainer, "horovod": HorovodTrainer}
 
@@ -39,24 +43,21 @@ class Part(ProxyDataFlow):
 
 def get_parser(doc: str | None, name: str, max_epoch: int) -> argparse.ArgumentParser:
     """Return a parser with the options of both examples."""
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.get_parser(doc, f"distributed_{name}", max_epoch=max_epoch, has_resume=False)
     parser.add_argument("--engine", choices=sorted(ENGINES), default="collective")
     parser.add_argument("--fp16", action="store_true", help="send gradients as float16")
-    parser.add_argument("--max-epoch", type=int, default=max_epoch)
-    parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: all training images")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--log-dir", default=os.path.join("train_log", "distributed_" + name))
     return parser
 
 
 def make_trainer(args: argparse.Namespace):
-    """Return the trainer of this rank. Set the seeds and, on the chief, the log directory."""
+    """
+    Return the trainer of this rank. Set the seeds and, on the chief, the log directory.
+
+    Ranks have separate seeds in the graph, so that dropout differs; initial variables come from the chief. The seed of
+    the data is the same, so that all ranks shuffle in the same order.
+    """
     trainer = ENGINES[args.engine](compression="fp16" if args.fp16 else None)
-    if trainer.is_chief:
-        logger.set_logger_dir(args.log_dir, action="b")
-    tf.disable_eager_execution()  # so that the next line seeds the graph
-    tf.set_random_seed(args.seed + trainer.rank)  # dropout differs between ranks; initial variables come from the chief
-    fix_rng_seed(args.seed)  # all ranks shuffle in the same order
+    common.start(args, trainer.rank)
     return trainer
 
 
@@ -64,3 +65,12 @@ def divide(total: int, batch: int, args: argparse.Namespace, size: int) -> tuple
     """Return a rank's batch size, and the steps per epoch, which must be equal on all ranks."""
     rank_batch = ShardData.share(batch, size)
     return rank_batch, args.steps_per_epoch or max(1, total // (rank_batch * size))
+
+
+def report(args: argparse.Namespace, trainer: Trainer, statistic: str) -> None:
+    """Print a statistic of the held-out images, on the chief only."""
+    if trainer.is_chief:
+        figures = {
+            f"network, {trainer.size} rank{'s' if trainer.size > 1 else ''}": trainer.monitors.get_latest(statistic)
+        }
+        common.print_summary(args, f"held-out images, {statistic}", figures)

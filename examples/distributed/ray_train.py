@@ -2,7 +2,7 @@
 Train digits.py in the workers of Ray.
 
 Shows: Ray Train starts the ranks; the script of a rank does not change.
-Expect: the accuracy of digits.py; see the table in examples/README.md.
+Expect: the accuracy of digits.py.
 
     pip install "ray[train]"
     python examples/distributed/ray_train.py --workers 2

@@ -2,7 +2,7 @@
 Train the residual network of ../resnet_cifar.py in several processes.
 
 Shows: BatchNorm with statistics over all ranks (--sync-bn), a learning rate schedule.
-Expect: see the table in examples/README.md.
+Expect: an error of 0.01 to 0.03, like resnet_cifar.py.
 
     python -m tensorpack_lite.launch -n 2 examples/distributed/resnet.py
     python -m tensorpack_lite.launch -n 2 examples/distributed/resnet.py --engine horovod
@@ -16,11 +16,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ranks import Part, divide, get_parser, make_trainer
+from ranks import Part, divide, get_parser, make_trainer, report
 
 from tensorpack_lite import *
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from cifar_convnet import BATCH, augment, get_raw_data
 from resnet_cifar import RATE, Model
@@ -59,6 +59,7 @@ def main(argv=None) -> None:
     )
     with argscope(BatchNorm, sync_statistics="horovod" if args.sync_bn else None):
         launch_train_with_config(config, trainer)
+    report(args, trainer, "validation_error")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from __future__ import annotations
 import dcgan
 import numpy as np
 from gan_digits import (
+    HELD_OUT,
     SIZE,
     SampleSheet,
     fixed_noise,
@@ -60,8 +61,10 @@ class Model(dcgan.Model):
 
 def main(argv=None) -> None:
     args = get_args(__doc__, "conditional_gan", max_epoch=20, argv=argv)
-    feeds = {"z": np.tile(fixed_noise(8), [10, 1]), "label": np.repeat(np.arange(10, dtype="int32"), 8)}
-    train_gan(make_trainer(args, Model()), args, [SampleSheet(feeds, columns=8)])
+    digits = np.arange(10, dtype="int32")
+    sheet = SampleSheet({"z": np.tile(fixed_noise(8), [10, 1]), "label": np.repeat(digits, 8)}, columns=8)
+    feeds = {"z": fixed_noise(HELD_OUT), "label": np.tile(digits, HELD_OUT // 10)}
+    train_gan(make_trainer(args, Model()), args, sheet, feeds)
 
 
 if __name__ == "__main__":

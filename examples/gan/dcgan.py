@@ -14,6 +14,7 @@ Source: Radford, Metz, Chintala 2015, "Unsupervised representation learning with
 from __future__ import annotations
 
 from gan_digits import (
+    HELD_OUT,
     SIZE,
     SampleSheet,
     fixed_noise,
@@ -82,7 +83,7 @@ class Model(GANModelDesc):
 def main(argv=None) -> None:
     args = get_args(__doc__, "dcgan", max_epoch=20, argv=argv)
     sheet = SampleSheet({"z": fixed_noise(80)}, columns=10)
-    train_gan(make_trainer(args, Model()), args, [sheet])
+    train_gan(make_trainer(args, Model()), args, sheet, {"z": fixed_noise(HELD_OUT)})
 
 
 if __name__ == "__main__":

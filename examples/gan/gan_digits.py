@@ -1,7 +1,8 @@
 """
-Shared code of the GANs in this folder: batches of digits, a sheet of samples after each epoch, command line options.
+Shared code of the GANs in this folder: batches of digits, a sheet of samples after each epoch, a measure of the
+samples.
 
-Shows: a callback that runs a predictor during training and reports an image.
+Shows: callbacks that run a predictor during training and report an image and a number.
 Expect: this is a module for the other examples; run one of those.
 """
 
@@ -9,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
+from pathlib import Path
 
 import numpy as np
 from gan_trainer import GANTrainer, MultiGPUGANTrainer
@@ -19,19 +22,36 @@ from tensorpack_lite.dataflow import dataset
 from tensorpack_lite.utils.png import encode_png
 from tensorpack_lite.utils.viz import stack_patches
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+import common
+from data.baselines import draw_gaussian, neighbor_test
+
 SIZE = 28
 BATCH = 64
 NOISE = 32  # size of the generator's input
+HELD_OUT = 360  # images that samples are compared with
+
+
+def get_images(name: str, split: str, mnist_dir: str = "") -> DataFlow:
+    """Return images of the split "train" or "test": [image [28, 28] float32 in [0, 1], label]."""
+    if name == "digits":
+        return dataset.Digits(split, shuffle=split == "train", size=SIZE)
+    has_all = not mnist_dir or os.path.exists(os.path.join(mnist_dir, "train-images-idx3-ubyte.gz"))
+    return dataset.Mnist(split if has_all else "test", shuffle=split == "train", dir=mnist_dir or None)
 
 
 def get_data(name: str, mnist_dir: str = "", batch: int = BATCH) -> DataFlow:
     """Return infinite batches [image [N, 28, 28] float32 in [0, 1], label [N] int32]."""
-    if name == "digits":
-        images = dataset.Digits("train", size=SIZE)
-    else:
-        has_all = not mnist_dir or os.path.exists(os.path.join(mnist_dir, "train-images-idx3-ubyte.gz"))
-        images = dataset.Mnist("train" if has_all else "test", dir=mnist_dir or None)
-    return BatchData(RepeatedData(MapData(images, lambda dp: [dp[0], np.int32(dp[1])]), -1), batch)
+    images = MapData(get_images(name, "train", mnist_dir), lambda dp: [dp[0], np.int32(dp[1])])
+    return BatchData(RepeatedData(images, -1), batch)
+
+
+def read_images(args: argparse.Namespace, split: str) -> np.ndarray:
+    """Return the first 360 images of a split, [360, 28, 28]."""
+    images = get_images(args.data, split, args.mnist_dir)
+    images.reset_state()
+    return np.stack([image for (image, _), _ in zip(images, range(HELD_OUT))])
 
 
 def to_network(image):
@@ -59,7 +79,8 @@ class SampleSheet(Callback):
     """Write a sheet of samples after each epoch: `samples-<epoch>.png`, and an image in the event file."""
 
     def __init__(self, feeds: dict, columns: int) -> None:
-        self.names, self.values = list(feeds), list(feeds.values())
+        self.names = list(feeds)
+        self.values = list(feeds.values())
         self.columns = columns
 
     def _setup_graph(self) -> None:
@@ -78,22 +99,36 @@ class SampleSheet(Callback):
             file.write(encode_png(sheet))
 
 
+class CompareSamples(Callback):
+    """
+    Report `neighbor_test` after each epoch: how well samples can be told from images that training does not see.
+
+    Args:
+        feeds: inputs for as many samples as there are images.
+        images: [N, 28, 28] in [0, 1].
+    """
+
+    def __init__(self, feeds: dict, images: np.ndarray) -> None:
+        self.feeds = feeds
+        self.images = images
+
+    def _setup_graph(self) -> None:
+        self.predictor = self.trainer.get_predictor(list(self.feeds), ["sample"])
+
+    def _trigger_epoch(self) -> None:
+        samples = self.predictor(*self.feeds.values())[0] / 255
+        self.trainer.monitors.put_scalar("neighbor_test", neighbor_test(samples, self.images))
+
+
 def get_args(doc: str | None, name: str, max_epoch: int, argv=None, has_towers: bool = True) -> argparse.Namespace:
     """Parse the options that all GANs share. Set the log directory and the seeds."""
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.get_parser(doc, name, max_epoch=max_epoch, steps_per_epoch=100, has_resume=False)
     parser.add_argument("--data", choices=["digits", "mnist"], default="digits")
     parser.add_argument("--mnist-dir", default="", help="directory of MNIST's files")
     if has_towers:
         parser.add_argument("--gpus", type=int, default=1, help="number of towers")
-    parser.add_argument("--max-epoch", type=int, default=max_epoch)
-    parser.add_argument("--steps-per-epoch", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--log-dir", default=os.path.join("train_log", name))
     args = parser.parse_args(argv)
-    logger.set_logger_dir(args.log_dir, action="b")
-    tf.disable_eager_execution()  # so that the next line seeds the graph
-    tf.set_random_seed(args.seed)
-    fix_rng_seed(args.seed)
+    common.start(args)
     return args
 
 
@@ -103,10 +138,28 @@ def make_trainer(args: argparse.Namespace, model) -> GANTrainer:
     return MultiGPUGANTrainer(args.gpus, data, model) if args.gpus > 1 else GANTrainer(data, model)
 
 
-def train_gan(trainer: GANTrainer, args: argparse.Namespace, callbacks: list) -> None:
-    """Train with the options of the command line."""
+def train_gan(trainer: GANTrainer, args: argparse.Namespace, sheet: SampleSheet, feeds: dict, callbacks=()) -> None:
+    """
+    Train with the options of the command line, and print how well samples can be told from held-out images.
+
+    Args:
+        trainer: of one of the GANs.
+        args: the options.
+        sheet: written after each epoch.
+        feeds: inputs for 360 samples.
+        callbacks: further ones.
+    """
+    held_out = read_images(args, "test")
     trainer.train_with_defaults(
-        callbacks=[ModelSaver(), *callbacks],
+        callbacks=[ModelSaver(), *callbacks, sheet, CompareSamples(feeds, held_out)],
         steps_per_epoch=args.steps_per_epoch,
         max_epoch=args.max_epoch,
     )
+    train = read_images(args, "train")
+    figures = {
+        "generator": trainer.monitors.get_latest("neighbor_test"),
+        "Gaussian with the covariances of the pixels": neighbor_test(draw_gaussian(train, HELD_OUT), held_out),
+        "images of the training split": neighbor_test(train, held_out),
+    }
+    title = "part of samples and held-out images that their nearest neighbor tells apart (0.5: none can be told)"
+    common.print_summary(args, title, figures, {f"samples-{args.max_epoch:03d}.png": "samples"})

@@ -1,7 +1,8 @@
 """
-Shared code of pix2pix.py and cyclegan.py: pairs of images of 64 x 64 pixels, command line options, and the training.
+Shared code of pix2pix.py and cyclegan.py: pairs of images of 64 x 64 pixels, their options, and the training.
 
-Shows: validation of a GAN with InferenceRunner; resuming with a trainer that is not started by launch_train_with_config.
+Shows: validation of a GAN with InferenceRunner; resuming with a trainer that is not started by
+launch_train_with_config.
 Expect: this is a module for the other examples; run one of those.
 """
 
@@ -10,11 +11,10 @@ from __future__ import annotations
 import argparse
 import glob
 import os
-import sys
 
 import cv2
 import numpy as np
-from gan_digits import SampleSheet
+from gan_digits import SampleSheet, common
 from gan_trainer import GANModelDesc, GANTrainer
 
 from tensorpack_lite import *
@@ -51,11 +51,15 @@ def read_digits(which: str) -> list:
     import skimage.data
 
     textures = [getattr(skimage.data, name)() for name in ("brick", "grass", "gravel")]
-    rng, pairs = np.random.RandomState(which == "test"), []
-    for digit in dataset.Digits(which, size=SIZE).images:
-        texture, (y, x) = textures[rng.randint(3)], rng.randint(512 - 2 * SIZE, size=2)
-        piece = cv2.resize(texture[y : y + 2 * SIZE, x : x + 2 * SIZE], (SIZE, SIZE), interpolation=cv2.INTER_AREA)
-        pairs.append([np.tile(np.uint8(image), 3) for image in (255 * digit, piece[:, :, None] * (1 - digit))])
+    rng = np.random.RandomState(which == "test")
+    pairs = []
+    for digit in dataset.Digits(which, size=SIZE).images:  # [64, 64, 1] in [0, 1]
+        texture = textures[rng.randint(3)]
+        y, x = rng.randint(512 - 2 * SIZE, size=2)
+        piece = texture[y : y + 2 * SIZE, x : x + 2 * SIZE]
+        piece = cv2.resize(piece, (SIZE, SIZE), interpolation=cv2.INTER_AREA)
+        dark = piece[:, :, None] * (1 - digit)
+        pairs.append([np.tile(image.astype("uint8"), 3) for image in (255 * digit, dark)])
     return pairs
 
 
@@ -64,8 +68,7 @@ def read_pairs(data: str, which: str) -> list:
     if data == "digits":
         return read_digits(which)
     if data == "scenes":
-        sys.path.append(os.path.join(os.path.dirname(__file__), os.pardir, "data"))
-        from scenes import make_scenes
+        from data.scenes import make_scenes
 
         scenes = read_images(make_scenes(os.path.join("train_log", "scenes")), which, "*.jpg")
         return [[edges(scene), scene] for scene in scenes]
@@ -74,32 +77,38 @@ def read_pairs(data: str, which: str) -> list:
 
 def get_args(doc: str | None, name: str, data: str, max_epoch: int, argv=None, flags=()) -> argparse.Namespace:
     """Parse the options of this example and of cyclegan.py. Set the log directory and the seeds."""
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.get_parser(doc, name, max_epoch=max_epoch, steps_per_epoch=125)
     parser.add_argument("--data", default=data, help="scenes, digits, or the directory of a data set")
     for flag in flags:
         parser.add_argument(flag, action="store_true")
-    parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint")
-    parser.add_argument("--max-epoch", type=int, default=max_epoch)
-    parser.add_argument("--steps-per-epoch", type=int, default=125)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--log-dir", default=os.path.join("train_log", name))
     args = parser.parse_args(argv)
-    logger.set_logger_dir(args.log_dir, action="k" if args.resume else "b")
-    tf.disable_eager_execution()  # so that the next line seeds the graph
-    tf.set_random_seed(args.seed)
-    fix_rng_seed(args.seed)
+    common.start(args)
     return args
 
 
-def train_on_pairs(args: argparse.Namespace, model: GANModelDesc, data: DataFlow, test: list, measures: list) -> None:
-    """Train a model of two kinds of images. After each epoch, write a sheet, and average the measures over the test images."""
+def train_on_pairs(args, model: GANModelDesc, data: DataFlow, test: list, measures: list) -> list:
+    """
+    Train a model of two kinds of images, write a sheet after each epoch, and return the measures after the last one.
+
+    Args:
+        args: the options.
+        model: a GAN.
+        data: a DataFlow of training images.
+        test: pairs of held-out images.
+        measures: names of scalars, which are averaged over the held-out images.
+    """
     trainer = GANTrainer(QueueInput(BatchData(RepeatedData(data, -1), BATCH)), model)
     names = [spec.name for spec in model.get_input_signature()]
-    sheet = SampleSheet({name: np.stack(x) for name, x in zip(names, zip(*test[:12]))}, columns=2)
+    feeds = {name: np.stack(images) for name, images in zip(names, zip(*test[:12]))}
     validation = BatchData(DataFromList(test, shuffle=False), BATCH, remainder=True)
-    config_class = AutoResumeTrainConfig if args.resume else TrainConfig
-    inference = InferenceRunner(validation, ScalarStats(measures, prefix="val"))
-    config = config_class(callbacks=[ModelSaver(), sheet, inference], steps_per_epoch=args.steps_per_epoch)
+    config = common.get_config_class(args)(
+        callbacks=[
+            ModelSaver(),
+            SampleSheet(feeds, columns=2),
+            InferenceRunner(validation, ScalarStats(measures, prefix="val")),
+        ],
+        steps_per_epoch=args.steps_per_epoch,
+    )
     trainer.train_with_defaults(
         callbacks=config.callbacks,
         session_init=config.session_init,
@@ -107,3 +116,9 @@ def train_on_pairs(args: argparse.Namespace, model: GANModelDesc, data: DataFlow
         starting_epoch=config.starting_epoch,
         max_epoch=args.max_epoch,
     )
+    return [trainer.monitors.get_latest(f"val_{name}") for name in measures]
+
+
+def report(args: argparse.Namespace, title: str, figures: dict) -> None:
+    """Print figures of the test images."""
+    common.print_summary(args, title, figures, {f"samples-{args.max_epoch:03d}.png": "test images"})

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dcgan
 import numpy as np
 from gan_digits import (
-    NOISE,
+    HELD_OUT,
     SampleSheet,
     fixed_noise,
     get_args,
@@ -79,13 +79,13 @@ def sheet_feeds() -> dict:
     """Return inputs for a sheet with one row per code. In a row, the first continuous code goes from -1 to 1."""
     noise = np.tile(fixed_noise(1), [CODES * 8, 1])
     noise[:, 0] = np.tile(np.linspace(-1, 1, 8), CODES)
-    assert noise.shape == (CODES * 8, NOISE)
     return {"z": noise, "code": np.repeat(np.arange(CODES, dtype="int32"), 8)}
 
 
 def main(argv=None) -> None:
     args = get_args(__doc__, "infogan", max_epoch=20, argv=argv)
-    train_gan(make_trainer(args, Model()), args, [SampleSheet(sheet_feeds(), columns=8)])
+    feeds = {"z": fixed_noise(HELD_OUT), "code": np.tile(np.arange(CODES, dtype="int32"), HELD_OUT // CODES)}
+    train_gan(make_trainer(args, Model()), args, SampleSheet(sheet_feeds(), columns=8), feeds)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ Source: Arjovsky, Chintala, Bottou 2017, "Wasserstein GAN".
 from __future__ import annotations
 
 import dcgan
-from gan_digits import SampleSheet, fixed_noise, get_args, get_data, train_gan
+from gan_digits import HELD_OUT, SampleSheet, fixed_noise, get_args, get_data, train_gan
 from gan_trainer import SeparateGANTrainer
 
 from tensorpack_lite import *
@@ -59,7 +59,7 @@ def main(argv=None) -> None:
         QueueInput(get_data(args.data, args.mnist_dir)), model, d_period=1, g_period=CRITIC_UPDATES
     )
     sheet = SampleSheet({"z": fixed_noise(80)}, columns=10)
-    train_gan(trainer, args, [ClipWeights(model), sheet])
+    train_gan(trainer, args, sheet, {"z": fixed_noise(HELD_OUT)}, [ClipWeights(model)])
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from __future__ import annotations
 import wgan
 from dcgan import generator
 from gan_digits import (
+    HELD_OUT,
     SampleSheet,
     fixed_noise,
     get_args,
@@ -75,7 +76,8 @@ def main(argv=None) -> None:
     args = get_args(__doc__, "wgan_gp", max_epoch=12, argv=argv, has_towers=False)
     data = QueueInput(get_data(args.data, args.mnist_dir))
     trainer = SeparateGANTrainer(data, Model(), d_period=1, g_period=CRITIC_UPDATES)
-    train_gan(trainer, args, [SampleSheet({"z": fixed_noise(80)}, columns=10)])
+    sheet = SampleSheet({"z": fixed_noise(80)}, columns=10)
+    train_gan(trainer, args, sheet, {"z": fixed_noise(HELD_OUT)})
 
 
 if __name__ == "__main__":

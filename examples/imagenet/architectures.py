@@ -44,8 +44,9 @@ def alexnet(x, classes: int):
     x = tf.pad(x, [[0, 0], [2, 1], [2, 1], [0, 0]])  # 224 pixels become 227, whose first output has 55
     layers = [(96, 11, 1), (256, 5, 2), (384, 3, 1), (384, 3, 2), (256, 3, 2)]
     for k, (filters, kernel_size, split) in enumerate(layers, 1):
-        s, padding = (4, "valid") if k == 1 else (1, "same")
-        x = tf.nn.relu(Conv2D(f"conv{k}", x, filters, kernel_size, strides=s, padding=padding, split=split))
+        strides, padding = (4, "valid") if k == 1 else (1, "same")
+        x = Conv2D(f"conv{k}", x, filters, kernel_size, strides=strides, padding=padding, split=split)
+        x = tf.nn.relu(x)
         if k <= 2:  # normalize over 5 neighboring channels
             x = tf.nn.lrn(x, depth_radius=2, bias=2, alpha=1e-4, beta=0.75)
         if k not in (3, 4):
@@ -65,17 +66,24 @@ def inception(x, one, reduce3, three, reduce_double, double, pooling, projection
     """Up to four branches, whose outputs are concatenated."""
     strides = 1 if one else 2
     branches = [Conv2D("conv1x1", x, one, 1)] if one else []
-    branches.append(Conv2D("conv3x3", Conv2D("conv3x3_reduce", x, reduce3, 1), three, 3, strides=strides))
-    y = Conv2D("double3x3_a", Conv2D("double3x3_reduce", x, reduce_double, 1), double, 3)
+    y = Conv2D("conv3x3_reduce", x, reduce3, 1)
+    branches.append(Conv2D("conv3x3", y, three, 3, strides=strides))
+    y = Conv2D("double3x3_reduce", x, reduce_double, 1)
+    y = Conv2D("double3x3_a", y, double, 3)
     branches.append(Conv2D("double3x3_b", y, double, 3, strides=strides))
     y = pooling("pool", x, 3, strides=strides, padding="same")
-    return tf.concat([*branches, Conv2D("projection", y, projection, 1) if projection else y], 3)
+    if projection:
+        y = Conv2D("projection", y, projection, 1)
+    return tf.concat([*branches, y], 3)
 
 
 def inception_bn(x, classes: int):
     with argscope(Conv2D, use_bias=False, activation=BNReLU):
-        x = MaxPooling("pool1", Conv2D("conv1", x, 64, 7, strides=2), 3, strides=2, padding="same")
-        x = MaxPooling("pool2", Conv2D("conv2", Conv2D("conv2_reduce", x, 64, 1), 192, 3), 3, 2, padding="same")
+        x = Conv2D("conv1", x, 64, 7, strides=2)
+        x = MaxPooling("pool1", x, 3, strides=2, padding="same")
+        x = Conv2D("conv2_reduce", x, 64, 1)
+        x = Conv2D("conv2", x, 192, 3)
+        x = MaxPooling("pool2", x, 3, strides=2, padding="same")
         for name, outputs in INCEPTION.items():
             with tf.variable_scope(f"inception_{name}"):
                 x = inception(x, *outputs)
@@ -86,17 +94,24 @@ def shuffle_unit(x, channels: int):
     """Convolve half of the channels, or with stride 2 all of them in two ways. Interleave both halves of the result."""
     _, height, width, before = x.shape.as_list()
     if before == channels:
-        strides, (left, x) = 1, tf.split(x, 2, 3)
+        strides = 1
+        left, right = tf.split(x, 2, axis=3)
     else:
-        strides, left = 2, Conv2D("left_conv", DepthwiseConv("left_dw", x, 2), channels // 2, 1)
-    x = DepthwiseConv("dw", Conv2D("conv1", x, channels // 2, 1), strides)
-    x = tf.stack([left, Conv2D("conv2", x, channels // 2, 1)], axis=4)
-    return tf.reshape(x, [-1, -(-height // strides), -(-width // strides), channels])
+        strides = 2
+        left = DepthwiseConv("left_dw", x, strides)
+        left = Conv2D("left_conv", left, channels // 2, 1)
+        right = x
+    right = Conv2D("conv1", right, channels // 2, 1)
+    right = DepthwiseConv("dw", right, strides)
+    right = Conv2D("conv2", right, channels // 2, 1)
+    both = tf.stack([left, right], axis=4)  # [N, h, w, channels / 2, 2]
+    return tf.reshape(both, [-1, -(-height // strides), -(-width // strides), channels])
 
 
 def shufflenet_v2(x, classes: int):
     with argscope(Conv2D, use_bias=False, activation=BNReLU):
-        x = MaxPooling("pool1", Conv2D("conv1", x, 24, 3, strides=2), 3, strides=2, padding="same")
+        x = Conv2D("conv1", x, 24, 3, strides=2)
+        x = MaxPooling("pool1", x, 3, strides=2, padding="same")
         for k, channels in enumerate([116] * 4 + [232] * 8 + [464] * 4):
             with tf.variable_scope(f"unit{k}"):
                 x = shuffle_unit(x, channels)
@@ -107,7 +122,8 @@ def shufflenet_v2(x, classes: int):
 def dense_layer(x, growth: int):
     """Append `growth` channels, computed from all previous ones."""
     y = Conv2D("conv1", BNReLU("norm1", x), 4 * growth, 1)
-    return tf.concat([x, Conv2D("conv2", BNReLU("norm2", y), growth, 3)], 3)
+    y = Conv2D("conv2", BNReLU("norm2", y), growth, 3)
+    return tf.concat([x, y], axis=3)
 
 
 def densenet121(x, classes: int):
@@ -116,21 +132,25 @@ def densenet121(x, classes: int):
         x = MaxPooling("pool1", x, 3, strides=2, padding="same")
         for block, count in enumerate([6, 12, 24, 16], 1):
             if block > 1:  # halve the channels and the size
-                x = Conv2D(f"conv{block}", BNReLU(f"norm{block}", x), x.shape.as_list()[3] // 2, 1)
+                channels = x.shape.as_list()[3]
+                x = Conv2D(f"conv{block}", BNReLU(f"norm{block}", x), channels // 2, 1)
                 x = AvgPooling(f"pool{block}", x, 2)
             for k in range(count):
                 with tf.variable_scope(f"block{block}/layer{k}"):
                     x = dense_layer(x, growth=32)
-    return FullyConnected("linear", GlobalAvgPooling("gap", BNReLU("norm", x)), classes)
+    x = GlobalAvgPooling("gap", BNReLU("norm", x))
+    return FullyConnected("linear", x, classes)
 
 
 def inverted_residual(x, expansion: int, channels: int, strides: int):
     """Expand the channels, filter each of them, and project to few channels without a nonlinearity."""
-    inputs, before = x, x.shape.as_list()[3]
+    before = x.shape.as_list()[3]
+    y = x
     if expansion > 1:
-        x = tf.nn.relu6(Conv2D("expand", x, before * expansion, 1))
-    x = Conv2D("project", tf.nn.relu6(DepthwiseConv("dw", x, strides)), channels, 1)
-    return inputs + x if strides == 1 and before == channels else x
+        y = tf.nn.relu6(Conv2D("expand", y, before * expansion, 1))
+    y = tf.nn.relu6(DepthwiseConv("dw", y, strides))
+    y = Conv2D("project", y, channels, 1)
+    return x + y if strides == 1 and before == channels else y
 
 
 def mobilenet_v2(x, classes: int):
@@ -142,7 +162,8 @@ def mobilenet_v2(x, classes: int):
                 with tf.variable_scope(f"stage{stage}/block{k}"):
                     x = inverted_residual(x, 6 if stage > 1 else 1, channels, strides if k == 0 else 1)
         x = tf.nn.relu6(Conv2D("conv2", x, 1280, 1))
-    return FullyConnected("linear", Dropout(GlobalAvgPooling("gap", x), rate=0.2), classes)
+    x = Dropout(GlobalAvgPooling("gap", x), rate=0.2)
+    return FullyConnected("linear", x, classes)
 
 
 NETWORKS = {f.__name__: f for f in (alexnet, vgg16, inception_bn, shufflenet_v2, densenet121, mobilenet_v2)}

@@ -16,7 +16,8 @@ Source: Goyal et al. 2017, "Accurate, large minibatch SGD: training ImageNet in 
 from __future__ import annotations
 
 import argparse
-import os
+import sys
+from pathlib import Path
 
 import numpy as np
 from resnet_model import BLOCKS, CLASSES, Model
@@ -24,12 +25,18 @@ from resnet_model import BLOCKS, CLASSES, Model
 from tensorpack_lite import *
 from tensorpack_lite.dataflow import dataset
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+import common
+
 
 def decode(datapoint: list, augmentor) -> list:
     """Convert [path, label] to [augmented image, label]. OpenCV reads images in BGR order; the result is RGB."""
     import cv2
 
-    return [augmentor.augment(cv2.imread(datapoint[0], cv2.IMREAD_COLOR))[:, :, ::-1], np.int32(datapoint[1])]
+    path, label = datapoint
+    image = augmentor.augment(cv2.imread(path, cv2.IMREAD_COLOR))
+    return [image[:, :, ::-1], np.int32(label)]
 
 
 def get_data(args: argparse.Namespace, which: str) -> DataFlow:
@@ -78,8 +85,7 @@ def get_config(args: argparse.Namespace) -> TrainConfig:
 
 
 def main(argv=None) -> None:
-    formatter = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
+    parser = common.get_parser(__doc__, "imagenet", max_epoch=0, has_resume=False)
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--data", metavar="DIR", help="directory of ILSVRC12, with the folders train and val")
     source.add_argument("--fake", action="store_true", help="use the same random images in each step")
@@ -88,13 +94,14 @@ def main(argv=None) -> None:
     parser.add_argument("--batch", type=int, default=8, help="batch size of each tower")
     parser.add_argument("--gpus", type=int, default=1, help="number of towers; without a GPU they run on the CPU")
     parser.add_argument("--workers", type=int, default=8, help="threads that decode images")
-    parser.add_argument("--max-epoch", type=int, default=0, help="0: 3 with --fake, otherwise 90")
-    parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: all training images; 20 with --fake")
-    parser.add_argument("--log-dir", default=os.path.join("train_log", "imagenet"))
     args = parser.parse_args(argv)
     args.max_epoch = args.max_epoch or (3 if args.fake else 90)
-    logger.set_logger_dir(args.log_dir, action="b")
-    launch_train_with_config(get_config(args), SyncMultiGPUTrainerReplicated(args.gpus))
+    common.start(args)
+    trainer = SyncMultiGPUTrainerReplicated(args.gpus)
+    launch_train_with_config(get_config(args), trainer)
+    figures = {"top-1 error": trainer.monitors.get_latest("val_error_top1")}
+    figures["images per second"] = trainer.monitors.get_latest("Throughput (samples/sec)")
+    common.print_summary(args, "validation images" + (" (random ones)" if args.fake else ""), figures)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ Shows: worker processes that receive answers: a DataFlow with a pipe in a MultiP
 states; data that depends on the network.
 Expect: a mean score above 450 of 500 in 20 games of CartPole. See README.md for times, and for Pong.
 
-    python examples/rl/a2c.py                           CartPole-v1; `pip install ".[tf,gallery]"` installs gymnasium
+    python examples/rl/a2c.py                           CartPole-v1; `pip install ".[tf,examples]"` installs gymnasium
     python examples/rl/a2c.py --env ALE/Pong-v5         an Atari game, by ale-py, which needs Python 3.9
     python examples/rl/a2c.py --play                    write a game with the last checkpoint to train_log/a2c/game.gif
     python examples/rl/a2c.py --resume                  continue the last run, with new games
@@ -30,10 +30,17 @@ from tensorpack_lite.tfutils.summary import add_moving_summary
 
 DISCOUNT = 0.99
 LAMBDA = 0.95  # of the generalized advantage estimation; 1 means returns that are as long as possible
-SMALL = {"workers": 2, "games_per_worker": 8, "length": 8, "learning_rate": 1e-3, "entropy_weight": 1e-3,
-         "steps_per_epoch": 300, "max_epoch": 20, "eval_games": 20}  # fmt: skip
-ATARI = {"workers": 2, "games_per_worker": 8, "length": 8, "learning_rate": 1e-3, "entropy_weight": 0.01,
-         "steps_per_epoch": 1000, "max_epoch": 18, "eval_games": 4}  # fmt: skip
+SMALL = {  # settings for all games but Atari's
+    "workers": 2,
+    "games_per_worker": 8,
+    "length": 8,  # actions of each game in a batch
+    "learning_rate": 1e-3,
+    "entropy_weight": 1e-3,
+    "steps_per_epoch": 300,
+    "max_epoch": 20,
+    "eval_games": 20,
+}
+ATARI = {**SMALL, "entropy_weight": 0.01, "steps_per_epoch": 1000, "max_epoch": 18, "eval_games": 4}
 
 
 class Simulator(DataFlow):
@@ -44,16 +51,20 @@ class Simulator(DataFlow):
     """
 
     def __init__(self, name: str, seeds: np.ndarray) -> None:
-        self.name, self.seeds = name, seeds
+        self.name = name
+        self.seeds = seeds
         self.actions, self.sender = multiprocessing.Pipe(duplex=False)
 
     def __iter__(self):
         games = [Game(self.name, int(seed), is_training=True) for seed in self.seeds]
         rewards = [0.0] * len(games)
         while True:
-            states, last, terminal = zip(*[(game.state, game.last, game.terminal) for game in games])
-            yield [np.stack(states), np.array(rewards), np.array(last), np.array(terminal)]
-            rewards = [game.step(action) for game, action in zip(games, self.actions.recv())]
+            states = np.stack([game.state for game in games])
+            last = np.array([game.last for game in games])
+            terminal = np.array([game.terminal for game in games])
+            yield [states, np.array(rewards), last, terminal]
+            actions = self.actions.recv()
+            rewards = [game.step(action) for game, action in zip(games, actions)]
 
 
 class Rollouts(RNGDataFlow, Callback):
@@ -64,7 +75,8 @@ class Rollouts(RNGDataFlow, Callback):
     """
 
     def __init__(self, simulators: list, length: int) -> None:
-        self.simulators, self.length = simulators, length
+        self.simulators = simulators
+        self.length = length
 
     def reset_state(self) -> None:
         """Start the workers. There is no session yet, so a fork is safe."""
@@ -119,15 +131,22 @@ class Model(GameModel):
     """A network with two outputs: the logits of the actions, and the value of the state."""
 
     def inputs(self):
-        action = tf.TensorSpec([None], tf.int32, "action")
-        return [self.state_spec("state"), action, tf.TensorSpec([None], tf.float32, "return")]
+        return [
+            self.state_spec("state"),
+            tf.TensorSpec([None], tf.int32, "action"),
+            tf.TensorSpec([None], tf.float32, "return"),
+        ]
 
     def build_graph(self, state, action, returns):
         hidden = features(state)
-        logits = tf.identity(FullyConnected("policy", hidden, self.game.num_actions), name="scores")
-        value = tf.squeeze(FullyConnected("critic", hidden, 1), 1, name="value")
+        logits = FullyConnected("policy", hidden, self.game.num_actions)
+        logits = tf.identity(logits, name="scores")
+        value = FullyConnected("critic", hidden, 1)
+        value = tf.squeeze(value, 1, name="value")
+
         surprise = tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=action)
-        policy_cost = tf.reduce_mean(tf.stop_gradient(returns - value) * surprise, name="policy_cost")
+        advantage = tf.stop_gradient(returns - value)
+        policy_cost = tf.reduce_mean(advantage * surprise, name="policy_cost")
         value_cost = tf.reduce_mean(tf.square(returns - value), name="value_cost")
         entropy = -tf.reduce_sum(tf.nn.softmax(logits) * tf.nn.log_softmax(logits), 1)
         entropy = tf.reduce_mean(entropy, name="entropy")

@@ -4,7 +4,7 @@ A deep Q-network that balances a pole, or plays an Atari game: double, dueling, 
 Shows: a replay memory as a DataFlow, a callback that fills it with a predictor, a target network that is copied sometimes.
 Expect: a mean score above 450 of 500 in 20 games of CartPole. See README.md for times, and for Pong.
 
-    python examples/rl/dqn.py                           CartPole-v1; `pip install ".[tf,gallery]"` installs gymnasium
+    python examples/rl/dqn.py                           CartPole-v1; `pip install ".[tf,examples]"` installs gymnasium
     python examples/rl/dqn.py --env ALE/Pong-v5         an Atari game, by ale-py, which needs Python 3.9
     python examples/rl/dqn.py --play                    write a game with the last checkpoint to train_log/dqn/game.gif
     python examples/rl/dqn.py --resume                  continue the last run; its replay memory is not saved
@@ -26,18 +26,43 @@ from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope
 from tensorpack_lite.tfutils.summary import add_moving_summary
 
 DISCOUNT = 0.99
-# memory: rows; warmup: actions before the first update; copy_period and exploration: updates; num_steps: rewards in a return
-SMALL = {"memory": 50000, "warmup": 1000, "actions_per_update": 4, "copy_period": 100, "exploration": 4000, "random_actions": 0.05,
-         "batch": 64, "num_steps": 10, "learning_rate": 1e-3, "steps_per_epoch": 1000, "max_epoch": 20, "eval_games": 20}  # fmt: skip
-ATARI = {"memory": 100000, "warmup": 10000, "actions_per_update": 4, "copy_period": 500, "exploration": 15000, "random_actions": 0.02,
-         "batch": 32, "num_steps": 3, "learning_rate": 2.5e-4, "steps_per_epoch": 5000, "max_epoch": 20, "eval_games": 4}  # fmt: skip
+SMALL = {  # settings for all games but Atari's
+    "memory": 50000,  # rows
+    "warmup": 1000,  # actions before the first update
+    "actions_per_update": 4,
+    "copy_period": 100,  # updates between copies to the target network
+    "exploration": 4000,  # updates until `random_actions` is reached
+    "random_actions": 0.05,  # part of all actions
+    "batch": 64,
+    "num_steps": 10,  # rewards in a return
+    "learning_rate": 1e-3,
+    "steps_per_epoch": 1000,
+    "max_epoch": 20,
+    "eval_games": 20,
+}
+ATARI = {
+    "memory": 100000,
+    "warmup": 10000,
+    "actions_per_update": 4,
+    "copy_period": 500,
+    "exploration": 15000,
+    "random_actions": 0.02,
+    "batch": 32,
+    "num_steps": 3,
+    "learning_rate": 2.5e-4,
+    "steps_per_epoch": 5000,
+    "max_epoch": 20,
+    "eval_games": 4,
+}
 
 
 class Explore(Callback):
     """Play a game with the current network and some random actions, and store its steps in the memory."""
 
     def __init__(self, memory: ReplayMemory, game: Game, args) -> None:
-        self.memory, self.game, self.args = memory, game, args
+        self.memory = memory
+        self.game = game
+        self.args = args
 
     def _setup_graph(self) -> None:
         self.predictor = self.trainer.get_predictor(["state"], ["scores"])
@@ -56,8 +81,9 @@ class Explore(Callback):
             action = self.rng.randint(game.num_actions)
             if self.rng.rand() >= random_actions:
                 action = self.predictor(game.state[None])[0].argmax()
-            frame, last, terminal = game.state[-1], game.last, game.terminal
-            self.memory.add(frame, action, game.step(action), last, terminal)
+            frame, last, terminal = game.state[-1], game.last, game.terminal  # before the action
+            reward = game.step(action)
+            self.memory.add(frame, action, reward, last, terminal)
 
 
 @auto_reuse_variable_scope
@@ -91,14 +117,17 @@ class Model(GameModel):
     def build_graph(self, state, action, returns, discount, next_state):
         num_actions = self.game.num_actions
         with tf.variable_scope("online"):
-            scores, next_online = q_values(state, num_actions), q_values(next_state, num_actions)
+            scores = q_values(state, num_actions)
+            next_online = q_values(next_state, num_actions)
         with tf.variable_scope("target"), varreplace.freeze_variables(skip_collection=True):
             next_target = q_values(next_state, num_actions)
         scores = tf.identity(scores, name="scores")
         chosen = tf.reduce_sum(scores * tf.one_hot(action, num_actions), 1)
         target = double_q_target(returns, discount, next_online, next_target)
-        cost = tf.identity(tf.losses.huber_loss(tf.stop_gradient(target), chosen), name="cost")
-        add_moving_summary(cost, tf.reduce_mean(chosen, name="mean_value"))
+        cost = tf.losses.huber_loss(tf.stop_gradient(target), chosen)
+        cost = tf.identity(cost, name="cost")
+        mean_value = tf.reduce_mean(chosen, name="mean_value")
+        add_moving_summary(cost, mean_value)
         return cost
 
 

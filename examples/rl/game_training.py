@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
+from pathlib import Path
 
 import numpy as np
 from rl_games import ATARI, FRAME_SKIP, Game
 
 from tensorpack_lite import *
-from tensorpack_lite import tfv1 as tf
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+import common
+
+EVALUATION_SEED = 1_000_000  # far from those of the games in training
 
 
 def play(games: list, predictor) -> list:
@@ -30,11 +37,28 @@ def play(games: list, predictor) -> list:
     return [game.score for game in games]
 
 
+def make_evaluation_games(args: argparse.Namespace) -> list:
+    """Return games that always begin in the same states, whatever the seed of the training is."""
+    return [Game(args.env, EVALUATION_SEED + i) for i in range(args.eval_games)]
+
+
+def choose_at_random(num_actions: int):
+    """Return a function like a predictor, for comparison."""
+    rng = np.random.RandomState(0)
+    return lambda states: [rng.rand(len(states), num_actions)]
+
+
+def follow_pole(states: np.ndarray) -> list:
+    """Push the cart of CartPole in the direction in which the pole leans and falls: a rule without learning."""
+    _, _, angle, velocity = states[:, 0].T
+    return [np.stack([-angle - velocity, angle + velocity], axis=1)]
+
+
 class Evaluation(Callback):
     """Play one episode in each game after each epoch, report the scores, and draw them to `scores.png`."""
 
     def __init__(self, args: argparse.Namespace) -> None:
-        self.games = [Game(args.env, 1000 * args.seed + i) for i in range(args.eval_games)]
+        self.games = make_evaluation_games(args)
 
     def _setup_graph(self) -> None:
         self.predictor = self.trainer.get_predictor(["state"], ["scores"])
@@ -49,11 +73,12 @@ class Evaluation(Callback):
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(4.8, 3), tight_layout=True)
-        axis = figure.subplots()
+        axes = figure.subplots()
         for name in ("mean_score", "min_score"):
-            axis.plot(*zip(*self.trainer.monitors.get_history(name)), label=name)
-        axis.set_xlabel("updates")
-        axis.legend()
+            updates, scores = zip(*self.trainer.monitors.get_history(name))
+            axes.plot(updates, scores, label=name)
+        axes.set(xlabel="updates", ylabel=f"score of {len(self.games)} games")
+        axes.legend()
         figure.savefig(path)
 
 
@@ -61,9 +86,14 @@ def record_game(args: argparse.Namespace, model: ModelDesc) -> None:
     """Play one game with the last checkpoint, and write it to `game.gif`."""
     from PIL import Image
 
-    init = SmartInit(tf.train.latest_checkpoint(args.log_dir))
-    config = PredictConfig(model=model, session_init=init, input_names=["state"], output_names=["scores"])
-    predictor, game = OfflinePredictor(config), Game(args.env, args.seed, render_mode="rgb_array")
+    config = PredictConfig(
+        model=model,
+        session_init=SmartInit(common.find_checkpoint(args.log_dir)),
+        input_names=["state"],
+        output_names=["scores"],
+    )
+    predictor = OfflinePredictor(config)
+    game = Game(args.env, args.seed, render_mode="rgb_array")
     frames = [game.env.render()]
     while not game.last:
         game.step(predictor(game.state[None])[0].argmax())
@@ -80,9 +110,8 @@ def train_or_play(args, model: ModelDesc, data: DataFlow, callbacks: list, actio
     if args.play:
         record_game(args, model)
         return
-    config_class = AutoResumeTrainConfig if args.resume else TrainConfig
     frames = actions_per_update * (FRAME_SKIP if args.env.startswith(ATARI) else 1)
-    config = config_class(
+    config = common.get_config_class(args)(
         model=model,
         data=FeedInput(data),  # a QueueInput would read ahead, and train with actions of older networks
         callbacks=[
@@ -95,27 +124,37 @@ def train_or_play(args, model: ModelDesc, data: DataFlow, callbacks: list, actio
         steps_per_epoch=args.steps_per_epoch,
         max_epoch=args.max_epoch,
     )
-    launch_train_with_config(config, SimpleTrainer())
+    trainer = SimpleTrainer()
+    launch_train_with_config(config, trainer)
+    report(args, trainer)
+
+
+def report(args: argparse.Namespace, trainer: Trainer) -> None:
+    """Print the mean score, and that of simple rules in the same games."""
+    figures = {"network": trainer.monitors.get_latest("mean_score")}
+    games = make_evaluation_games(args)
+    if args.env.startswith("CartPole"):
+        figures["a rule: push to where the pole falls"] = np.mean(play(games, follow_pole))
+        games = make_evaluation_games(args)
+    figures["random actions"] = np.mean(play(games, choose_at_random(games[0].num_actions)))
+    title = f"mean score of {len(games)} games of {args.env}"
+    common.print_summary(args, title, figures, {"scores.png": "scores after each epoch"})
 
 
 def get_args(doc: str | None, name: str, small: dict, atari: dict, argv=None) -> argparse.Namespace:
     """Parse the options: `small` are the defaults for all games but Atari's. Set the seeds and the log directory."""
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.get_parser(doc, name, max_epoch=0)
     parser.add_argument("--env", default="CartPole-v1", help="id of gymnasium; the actions must be discrete")
     parser.add_argument("--play", action="store_true", help="write a game with the last checkpoint as GIF")
-    parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--log-dir", default=os.path.join("train_log", name))
+    parser.set_defaults(max_epoch=None, steps_per_epoch=None)
     for key, value in small.items():
-        text = f"default: {value}; for Atari {atari[key]}"
-        parser.add_argument("--" + key.replace("_", "-"), type=type(value), help=text)
+        if key not in ("max_epoch", "steps_per_epoch"):
+            text = f"default: {value}; for Atari {atari[key]}"
+            parser.add_argument("--" + key.replace("_", "-"), type=type(value), help=text)
     args = parser.parse_args(argv)
     for key, value in (atari if args.env.startswith(ATARI) else small).items():
         if getattr(args, key) is None:
             setattr(args, key, value)
     if not args.play:
-        logger.set_logger_dir(args.log_dir, action="k" if args.resume else "b")
-    tf.disable_eager_execution()  # so that the next line seeds the graph
-    tf.set_random_seed(args.seed)
-    fix_rng_seed(args.seed)
+        common.start(args)
     return args

@@ -28,8 +28,11 @@ class ReplayMemory(RNGDataFlow):
     """
 
     def __init__(self, capacity: int, batch: int, num_steps: int, discount: float, shape: tuple, dtype: str) -> None:
-        self.capacity, self.batch, self.history = capacity, batch, shape[0]
-        self.num_steps, self.discount = num_steps, discount
+        self.capacity = capacity
+        self.batch = batch
+        self.num_steps = num_steps
+        self.discount = discount
+        self.history = shape[0]  # frames in a state
         numbers = [("action", "i4"), ("reward", "f4"), ("last", "?"), ("terminal", "?"), ("start", "i8")]
         self.rows = np.zeros(capacity, [("frame", dtype, shape[1:]), *numbers])
         self.rows["last"][-1] = True  # the first row starts an episode

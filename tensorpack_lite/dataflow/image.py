@@ -19,7 +19,7 @@ from ..utils.errors import DamagedFileError, parsing
 from .base import DataFlow, Datapoint, IndexedData
 from .imgaug._check import check_coords, check_image, check_size
 from .imgaug._opencv import opencv, require_opencv
-from .imgaug.base import AugmentorList, ImageAugmentor
+from .imgaug.base import AugmentorList, ImageAugmentor, fork_augmentors
 from .mapping import MapData, MapDataComponent
 
 
@@ -104,7 +104,7 @@ class AugmentImageComponent(MapDataComponent):
         TypeError: `augmentors` is not a list of augmentors; (while iterating) the component is not an array.
 
     Attributes:
-        augs: the AugmentorList.
+        augs: the AugmentorList, with copies of the augmentors. Several DataFlows can be given the same augmentors.
 
     Example:
         >>> df = AugmentImageComponent(df, [imgaug.RandomCrop(224), imgaug.Flip(horiz=True)])
@@ -151,7 +151,7 @@ class AugmentImageComponents(MapData):
         ValueError: `index` is empty; (while iterating) coordinates have another shape.
 
     Attributes:
-        augs: the AugmentorList.
+        augs: the AugmentorList, with copies of the augmentors. Several DataFlows can be given the same augmentors.
 
     Example:
         >>> df = AugmentImageComponents(df, augs, index=(0, 1), coords_index=(2,))     # image, mask, points
@@ -204,7 +204,7 @@ class AugmentImageCoordinates(AugmentImageComponents):
         ValueError: (while iterating) coordinates have another shape.
 
     Attributes:
-        augs: the AugmentorList.
+        augs: the AugmentorList, with copies of the augmentors. Several DataFlows can be given the same augmentors.
     """
 
     def __init__(
@@ -269,4 +269,6 @@ def _guarded(func: Callable[..., object], who: str, catch_exceptions: bool) -> C
 
 
 def _augmentor_list(augmentors: AugmentorList | Sequence[ImageAugmentor]) -> AugmentorList:
-    return augmentors if isinstance(augmentors, AugmentorList) else AugmentorList(augmentors)
+    """Return a list of copies: the random streams of two pipelines are apart, also if they get the same augmentors."""
+    whole = augmentors if isinstance(augmentors, AugmentorList) else AugmentorList(augmentors)
+    return fork_augmentors(whole)

@@ -116,6 +116,28 @@ class TestAugmentImageComponent:
         flow = AugmentImageComponent(flow_of({"image": IMAGE}), [imgaug.CenterCrop(2)], index="image")
         np.testing.assert_array_equal(IMAGE[1:3, 2:4], only(flow)["image"])
 
+    @pytest.mark.parametrize("wrap", [list, imgaug.AugmentorList])
+    def test_two_pipelines_share_augmentors(self, wrap):
+        """Pipelines that are given the same augmentors draw from separate streams, in whatever order they are read."""
+        shared = [
+            imgaug.RandomApplyAug(imgaug.Brightness(50), 0.5),
+            imgaug.RandomChooseAug([imgaug.Contrast((0.5, 2))]),
+        ]
+
+        def start():
+            fix_rng_seed(3)
+            augs = wrap(shared)
+            flows = [AugmentImageComponent(flow_of([IMAGE], [IMAGE], [IMAGE]), augs) for _ in range(2)]
+            for flow in flows:
+                flow.reset_state()
+            return flows
+
+        first, second = start()
+        separately = [[image for (image,) in flow] for flow in (first, second)]
+        alternately = zip(*[(a, b) for (a,), (b,) in zip(*start())])
+        np.testing.assert_array_equal(separately, list(map(list, alternately)))
+        assert (separately[0][0] != separately[1][0]).any()
+
     @pytest.mark.parametrize("copy", [True, False])
     def test_copy(self, copy):
         """With `copy=False`, a function that works in place changes the image of the source."""

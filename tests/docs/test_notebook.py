@@ -104,7 +104,7 @@ def test_an_interrupted_cell(run_cells):
 
 def test_the_demo(run_cells):
     """`%run` of the README's example shows its messages and bars below the cell."""
-    (outputs,) = run_cells(f"%run {ROOT / 'examples' / 'mnist_convnet.py'} --max-epoch 1 --log-dir train_log")
+    (outputs,) = run_cells(f"%run {ROOT / 'examples' / 'mnist_convnet.py'} --max-epoch 1 --verbose --log-dir train_log")
     assert 2 == num_widgets(outputs)
     check_no_bars_of_text(outputs)
     assert 1 == num_tables(outputs)

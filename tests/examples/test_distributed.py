@@ -18,7 +18,7 @@ import tensorpack_lite
 from tensorpack_lite import BatchData, DataFromList
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "distributed"
-TWO_STEPS = ["--steps-per-epoch", "2", "--max-epoch", "1", "--log-dir", "log"]
+TWO_STEPS = ["--steps-per-epoch", "2", "--max-epoch", "1", "--log-dir", "log", "--verbose"]
 ENGINE = pytest.mark.parametrize("engine", ["collective", pytest.param("horovod", marks=pytest.mark.horovod)])
 
 

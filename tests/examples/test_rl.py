@@ -286,7 +286,7 @@ def test_two_steps_and_a_resumed_epoch(run_example, tmp_path, name):
     assert (tmp_path / "log" / "model-2.index").exists()
     assert 8 <= read_stats(tmp_path / "log")[-1]["mean_score"] <= 500
     output = run_example(f"rl/{name}.py", [*options, "--max-epoch", "2", "--resume"], tmp_path)
-    assert "epoch 2" in output
+    assert "Epoch 2 of 2" in output
     assert 4 == read_stats(tmp_path / "log")[-1]["global_step"]
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import csv
-import re
 
 import numpy as np
 import pytest
+from fakes.programs import read_figures
 
 pytest.importorskip("tensorflow")
 pytest.importorskip("sklearn")
@@ -54,6 +54,31 @@ class TestColumns:
         assert (target, classes) == (list(y), list(found))
         assert [columns[key][2] for key in columns if key != name] == list(x[2])
 
+    @pytest.mark.parametrize(
+        ("values", "expected"),
+        [(["a", "b"], True), ([0.5, 1.5], True), ([1.0, 2.0, 3.0], True), ([1.0, 2.0, 2.5], False), (range(11), False)],
+    )
+    def test_few_whole_numbers_are_classes(self, tables, values, expected):
+        """Words, two values and few whole numbers are classes, unless the caller asks for another task."""
+        target = np.array(5 * list(values), object)
+        assert expected == tables.is_classes(target)
+        columns = {"x": np.zeros(len(target), object), "y": target}
+        if not isinstance(values[0], str):
+            assert [] == tables.split_target(columns, "y", "regression")[2]
+        assert len(values) == len(tables.split_target(columns, "y", "classification")[2])
+
+    def test_three_rows_are_no_classes(self, tables):
+        """Whole numbers of which most occur once are numbers."""
+        assert not tables.is_classes(np.array([10.0, 20.0, 60.0, 20.0], object))
+
+    def test_unknown_names(self, tables, tmp_path):
+        """A misspelt target or category ends the program with the names of the columns."""
+        path = write_csv(tmp_path / "a.csv", LINES)
+        with pytest.raises(SystemExit, match="no column 'prize'. Its columns are: size, city, code, price"):
+            tables.find_column(tables.read_columns(path), "prize", path)
+        with pytest.raises(SystemExit, match="no column 'town'"):
+            tables.read_columns(path, ["town"])
+
     def test_preparation(self, tables):
         """Numbers are standardized by fitted moments, a missing one becomes 0, and an unknown category only zeros."""
         x = np.array([[1.0, "Bern"], [np.nan, "Basel"], [3.0, "Bern"]], object)
@@ -96,11 +121,6 @@ class TestScores:
         np.testing.assert_allclose(expected, scores, rtol=1e-6)
 
 
-def read_scores(output):
-    """Return {model: mean score} from the last lines of an output."""
-    return {name: float(value) for name, value in re.findall(r"^([a-z ]+): (?:R2|AUC) (-?[\d.]+)", output, re.M)}
-
-
 @pytest.mark.slow
 def test_two_steps_and_predictions(tmp_path, run_example):
     """A short run with words as classes writes a model, which predicts rows with other columns and unknown categories."""
@@ -109,8 +129,9 @@ def test_two_steps_and_predictions(tmp_path, run_example):
     write_csv(tmp_path / "train.csv", [["x", "city", "big"], *rows])
     write_csv(tmp_path / "new.csv", [["city", "other", "x"], ["Genf", "1", "2.5"], ["Bern", "2", ""]])
     steps = ["--steps-per-epoch", "2", "--max-epoch", "1", "--folds", "2", "--log-dir", "log"]
-    output = run_example("tabular.py", ["--csv", "train.csv", "--target", "big", "--compare", *steps], tmp_path)
-    assert {"network", "boosted trees"} == set(read_scores(output))
+    output = run_example("tabular.py", ["--csv", "train.csv", "--target", "big", *steps], tmp_path)
+    assert "the target 'big' is 2 classes" in output
+    assert ["network", "logistic regression", "boosted trees"] == list(read_figures(tmp_path / "log"))
     assert (tmp_path / "log" / "curves.png").stat().st_size > 1000
     assert (tmp_path / "log" / "fold1" / "min-validation_cost.index").exists()
     (tmp_path / "output.txt").unlink()
@@ -125,7 +146,7 @@ def test_two_steps_and_predictions(tmp_path, run_example):
 @pytest.mark.proof
 def test_resume(tmp_path, run_example):
     """`--resume` continues each fold with the epoch after its last checkpoint."""
-    arguments = ["--steps-per-epoch", "2", "--folds", "2", "--log-dir", "log"]
+    arguments = ["--csv", "wine", "--steps-per-epoch", "2", "--folds", "2", "--log-dir", "log", "--verbose"]
     run_example("tabular.py", [*arguments, "--max-epoch", "1"], tmp_path)
     (tmp_path / "output.txt").unlink()
     output = run_example("tabular.py", [*arguments, "--max-epoch", "2", "--resume"], tmp_path)
@@ -135,9 +156,11 @@ def test_resume(tmp_path, run_example):
 
 @pytest.mark.slow
 @pytest.mark.gallery
-@pytest.mark.parametrize("name", ["diabetes", "breast_cancer"])
-def test_scores_of_boosted_trees_are_reached(name, tmp_path, run_example):
+@pytest.mark.parametrize(("name", "least"), [("friedman", 0.9), ("diabetes", 0.4), ("breast_cancer", 0.98)])
+def test_scores_of_boosted_trees_are_reached(name, least, tmp_path, run_example):
     """The mean score over the folds is at most 0.03 below that of HistGradientBoosting on the same folds."""
-    scores = read_scores(run_example("tabular.py", ["--csv", name, "--compare", "--log-dir", "log"], tmp_path))
-    assert scores["network"] >= scores["boosted trees"] - 0.03
-    assert scores["network"] >= {"diabetes": 0.4, "breast_cancer": 0.98}[name]
+    run_example("tabular.py", ["--csv", name, "--log-dir", "log"], tmp_path)
+    scores = read_figures(tmp_path / "log")
+    assert scores["network"] >= max(least, scores["boosted trees"] - 0.03)
+    if name == "friedman":
+        assert scores["network"] > max(scores["ridge regression"], scores["boosted trees"])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .processes import python_environment
 
-__all__ = ["ProgramRunner", "program_runner", "read_stats"]
+__all__ = ["ProgramRunner", "program_runner", "read_figures", "read_stats"]
 
 
 class ProgramRunner:
@@ -63,3 +63,8 @@ def program_runner(*, has_seed: bool = False):
 def read_stats(directory: Path) -> list:
     """Return the rows of a directory's stats.json."""
     return json.loads((directory / "stats.json").read_text(encoding="utf-8"))
+
+
+def read_figures(directory: Path) -> dict:
+    """Return the figures of an example's closing summary: {name: number}, that of the network first."""
+    return json.loads((directory / "summary.json").read_text(encoding="utf-8"))["figures"]

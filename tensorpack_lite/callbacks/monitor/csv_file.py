@@ -50,7 +50,7 @@ class CSVWriter(RowFile):
     def _setup_graph(self) -> None:
         directory = logger.get_logger_dir()
         self.path = self._given_path or (os.path.join(directory, self.FILENAME) if directory else None)
-        if self.path is None:
+        if self.path is None and self.trainer.is_chief:
             logger.warning(
                 "CSVWriter: no logger directory, so nothing is written. Call logger.set_logger_dir(...) first, or pass a path."
             )

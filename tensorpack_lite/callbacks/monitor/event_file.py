@@ -54,7 +54,7 @@ class TFEventWriter(MonitorBase):
     def _setup_graph(self) -> None:
         self._logdir = self._given_dir or logger.get_logger_dir()
         self.enabled = self._logdir is not None
-        if self._logdir is None:
+        if self._logdir is None and self.trainer.is_chief:
             logger.warning(
                 "TFEventWriter: no logger directory, so nothing is written. Call logger.set_logger_dir(...) first."
             )

@@ -25,8 +25,8 @@ class JSONWriter(RowFile):
     If the file exists when training starts, a training that resumes from a checkpoint removes the objects
     written after the checkpoint, see `RowFile`. Any other training appends to the file if its last epoch is
     `starting_epoch - 1` or unknown; otherwise, or if the file is damaged, it is moved to
-    `stats.json.<MMDD-HHMMSS>`, with a warning. Without a logger directory, nothing is written, with a
-    warning.
+    `stats.json.<MMDD-HHMMSS>`, with a warning. Without a logger directory, nothing is written, and the
+    chief warns.
 
     Attributes:
         FILENAME: "stats.json".
@@ -48,7 +48,7 @@ class JSONWriter(RowFile):
         directory = logger.get_logger_dir()
         self.path = None if directory is None else os.path.join(directory, self.FILENAME)
         self.enabled = directory is not None
-        if directory is None:
+        if directory is None and self.trainer.is_chief:
             logger.warning(
                 "JSONWriter: no logger directory, so nothing is written. Call logger.set_logger_dir(...) first."
             )

@@ -14,6 +14,7 @@ pixel values, subclass `PhotometricAugmentor` instead.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
 from functools import partial
@@ -268,6 +269,28 @@ class AugmentorList(AugmentorGroup):
             tfm = LazyTransform(augmentor.get_transform) if transforms else augmentor.get_transform(img)
             transforms += tfm.tfms if isinstance(tfm, TransformList) else [tfm]
         return TransformList(transforms)
+
+
+def fork_augmentors(value: Any, copies: dict[int, Any] | None = None) -> Any:
+    """
+    Return a copy of an augmentor and of those that it contains; they share all else, such as arrays.
+
+    Args:
+        value: an augmentor, or a list or tuple with augmentors in it. Anything else is returned as it is.
+        copies: the copies so far, by the `id` of their originals. An augmentor that occurs twice has one copy.
+    """
+    copies = {} if copies is None else copies
+    if id(value) in copies:
+        return copies[id(value)]
+    if type(value) in (list, tuple):
+        copies[id(value)] = type(value)(fork_augmentors(item, copies) for item in value)
+        return copies[id(value)]
+    if not isinstance(value, ImageAugmentor):
+        return value
+    copies[id(value)] = copied = copy.copy(value)  # without the random stream; see __getstate__
+    for name, item in vars(copied).items():
+        vars(copied)[name] = fork_augmentors(item, copies)
+    return copied
 
 
 class TransformAugmentorBase(ImageAugmentor):

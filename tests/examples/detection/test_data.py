@@ -215,3 +215,11 @@ class TestEvaluation:
         assert (64, 128, 3) == picture.shape
         assert picture[50, 100].any()
         assert not picture[20:30, :60].any()
+
+    def test_the_best_detection_is_in_front(self, load, config):
+        """Where boxes are equal, the box and the label of the best detection are seen: it is drawn last."""
+        module = load("detect")
+        image, box = np.zeros([80, 80, 3], "uint8"), np.float32([10, 30, 70, 70])
+        best, other = (module.Detection(box, score, 1, None) for score in (0.9, 0.6))
+        alone = module.draw(image, [best], config)
+        np.testing.assert_array_equal(alone[30:], module.draw(image, [best, other], config)[30:])
