@@ -6,7 +6,7 @@ Train examples with several seeds, and print the rows of the table in README.md:
     python examples/measure.py                              all rows; takes hours
     python examples/measure.py --seeds 1                    one seed
 
-Each training writes to train_log/measure/, with its output beside it. A second call repeats only what has not finished.
+Each training writes to train_log/measure/, with its output next to it. A second call repeats only what has not finished.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class ProgressBar(Callback):
     scalars next to it.
 
     Without a terminal or notebook, progress is logged as one line every 30 seconds; see `get_tqdm`. The time left of the
-    training is an estimate from all time so far, including that between epochs. It is left out in the last epoch, and if
+    training is an estimate from all time so far, including that between epochs. It is not shown in the last epoch, and if
     the training has no last one.
 
     Args:

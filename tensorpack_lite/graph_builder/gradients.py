@@ -61,7 +61,7 @@ def _are_gated(cost: tf.Tensor) -> bool:
 
     On a CPU, the gradient of a kernel and that of the input are both large and need the same cores, so one after the other is up to
     8 % faster (benchmarks/threads.py --gated 0 1). The gradient of a batch normalization needs memory instead, and is computed
-    beside them: with it, waiting is up to 5 % slower.
+    at the same time: with it, waiting is up to 5 % slower.
     """
     return not get_num_gpu() and not any(op.type.startswith("FusedBatchNorm") for op in operations_needed([cost]))
 

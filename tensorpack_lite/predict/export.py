@@ -90,7 +90,7 @@ class ModelExporter:
         """
         Write an ONNX model, converted by tf2onnx: `pip install "tensorpack_lite[onnx]"`.
 
-        Its inputs and outputs have the names that they have in `export_serving`. Inputs that the outputs do not need are left out.
+        Its inputs and outputs have the names that they have in `export_serving`. Inputs that the outputs do not need are skipped.
         Unknown dimensions stay unknown. The model is run in onnxruntime, and compared like the other exports.
 
         Args:

@@ -63,7 +63,7 @@ def is_seed(name: str) -> bool:
 
 def is_own_place(name: str, value: object, directory: str) -> bool:
     """
-    Return whether a hyper-parameter names the directory of its own training, or a part of its path.
+    Return whether a hyper-parameter names the directory of its training, or a part of its path.
 
     Args:
         name, value: the hyper-parameter.

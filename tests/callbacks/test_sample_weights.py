@@ -130,7 +130,7 @@ class TestWeight:
         assert any("the weight of all datapoints is 0, so nothing is reported" in line for line in log_lines)
 
     def test_negative(self):
-        """A negative weight raises ValueError, and something that is no number and no name TypeError."""
+        """A negative weight raises ValueError, and something other than a number or name raises TypeError."""
         with pytest.raises(ValueError, match=r"ScalarStats: the weight of a datapoint is negative \(.*, got -0.25\)"):
             measure("one input", weight="below")
         with pytest.raises(ValueError, match="ScalarStats: weight"):

@@ -170,7 +170,7 @@ class TestOneDifference:
         ids=["another batch size", "an added callback", "a longer training"],
     )
     def test_one_argument(self, base, diff, tmp_path, changes, text):
-        """What differs is named, even if the common curves are equal."""
+        """Differences are named, even if the common curves are equal."""
         code, first, _ = diff(base, train(tmp_path / "log", **{"callbacks": [ModelSaver()], **changes}))
         assert 1 == code
         assert first.startswith(text)

@@ -163,7 +163,7 @@ class HoldsFirst(HoldsBack):
 
 
 class TwoEarly(HoldsBack):
-    """A user's class that yields two datapoints of its own before it reads."""
+    """A user's class that yields two datapoints before it reads."""
 
     def __init__(self, ds):
         super().__init__(ds, capacity=1)
@@ -729,7 +729,7 @@ def test_recording_does_not_change_a_stage_that_yields_before_it_reads():
 
 
 def test_the_number_of_snapshots_is_bounded(monkeypatch):
-    """A datapoint that is held for ever and cannot be saved does not keep a snapshot for each second; passes left meanwhile count."""
+    """A datapoint that is held forever and cannot be saved does not keep a snapshot for each second; passes left meanwhile count."""
     monkeypatch.setattr(numbered_source, "_MAX_SNAPSHOTS", 8)
 
     class HoldsForever(HoldsBack):

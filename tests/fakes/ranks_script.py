@@ -103,7 +103,7 @@ def write(path, value):
 
 
 def log_to(directory, trainer):
-    """Let each rank log to a directory of its own."""
+    """Let each rank log to a separate directory."""
     logger.set_logger_dir(os.path.join(directory, str(trainer.rank)), action="d")
 
 

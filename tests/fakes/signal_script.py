@@ -101,7 +101,7 @@ class Model(ModelDesc):
 
 
 class Stalls(DataFlow):
-    """Yields `size` datapoints. After `number` of them, prints READY and blocks for some seconds, or for ever."""
+    """Yields `size` datapoints. After `number` of them, prints READY and blocks for some seconds, or forever."""
 
     def __init__(self, number, seconds=None, size=10**6, tells=True, point=POINT):
         self.number, self.seconds, self.size, self.tells, self.point = number, seconds, size, tells, point
@@ -212,7 +212,7 @@ PLAIN = {
     "data": lambda: FeedInput(DataFromList([POINT])), "validation": lambda number: inference(points(-1)),
     "validate_every": 2,
 }  # fmt: skip
-"""What a case has unless it says otherwise. Only in the first process, data and validation stall and `at` is called."""
+"""Defaults of a case. Only in the first process, data and validation stall and `at` is called."""
 
 
 def at(moment="after_run", function=pause, **options):

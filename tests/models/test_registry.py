@@ -116,7 +116,7 @@ class TestNames:
 
 class TestShapeLog:
     def test_one_line_per_layer(self, lines):
-        """Unknown sizes are question marks, outputs that are no tensors types, and a second build logs nothing."""
+        """Unknown sizes are question marks, outputs other than tensors are types, and a second build logs nothing."""
 
         @layer_register(log_shape=True)
         def Odd(x):

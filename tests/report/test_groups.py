@@ -157,7 +157,7 @@ def test_table(tmp_path):
 
 
 def test_errors_of_many_runs(tmp_path):
-    """With so many runs that their sentences are left out, the error of one that has failed is still shown."""
+    """With so many runs that their sentences are skipped, the error of one that has failed is still shown."""
     ended = {"exit": {"outcome": "failed", "error": "ValueError: wrong shape", "epoch": 1, "global_step": 10}}
     runs = [write(tmp_path, f"s{k}", seed=k, **(ended if k == 4 else {})) for k in range(9)]
     page = page_of(*runs)

@@ -201,6 +201,6 @@ print(numbers[1] - numbers[0])
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
 def test_each_session_has_its_own_threads():
-    """A session has the threads of its own config, not those of the first session of the process."""
+    """A session has the threads of its config, not those of the first session of the process."""
     text = subprocess.run([sys.executable, "-c", _COUNT_THREADS], check=True, stdout=subprocess.PIPE).stdout
     assert 8 <= int(text.split()[-1])

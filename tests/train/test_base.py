@@ -194,7 +194,7 @@ class TestCallbacksOfTrainer:
 
 class TestSession:
     def test_not_chief_ignores_session_init(self, trainer, run, log_lines):
-        """A process that is not the chief ignores `session_init`, without a word of it in the log."""
+        """A process that is not the chief ignores `session_init`, and does not log that."""
         trainer.is_chief = False
         keep = KeepsX().set_chief_only(False)
         run(trainer, keep, session_init=DictRestore({"x": np.float32(100)}), max_epoch=0)

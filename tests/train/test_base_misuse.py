@@ -61,7 +61,7 @@ class TestMisuse:
         assert trainer.register_callback(Callback()) is True
 
     def test_not_chief(self, trainer, log_lines):
-        """A process that is not the chief leaves out chief-only callbacks, without a word of it in the log."""
+        """A process that is not the chief leaves out chief-only callbacks, and does not log that."""
         trainer.is_chief = False
         assert trainer.register_callback(Callback()) is False
         assert trainer.register_callback(Callback().set_chief_only(False)) is True

@@ -190,7 +190,7 @@ class TestBroadcast:
 
 @pytest.mark.slow
 def test_what_other_ranks_leave_out(use, log_lines):
-    """Other ranks ignore session_init and chief-only callbacks, without a word of it in the log."""
+    """Other ranks ignore session_init and chief-only callbacks, and do not log that."""
     use(2, 1)
     chiefs = SeesW()
     chiefs._chief_only = True

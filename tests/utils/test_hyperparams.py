@@ -22,7 +22,7 @@ MANIFEST = {
 
 
 def test_each_source():
-    """The user's values come first; each other source has names of its own."""
+    """The user's values come first; each other source has separate names."""
     assert {
         "lr": 0.5, "inner.depth": 3, "argument 1": "train", "max_epoch": 7, "fast": True, "api_key": "<hidden>",
         "optimizer": "Adam", "Adam.learning_rate": 0.01, "Adam.beta1": 0.9, "Adam 2.beta1": 0.8,
@@ -34,7 +34,7 @@ def test_each_source():
 
 @pytest.mark.parametrize("wrong", [None, 3, "x", [1], {"arguments": 3}, [{"type": 3}], {"optimizer": {"A": [3, None]}}])
 def test_a_damaged_manifest(wrong):
-    """Parts of another type are no error, and all values are plain."""
+    """Parts of another type are not an error, and all values are plain."""
     found = hyperparams_of(dict.fromkeys(MANIFEST, wrong))
     assert all(isinstance(value, (bool, int, float, str)) for value in found.values())
 

@@ -30,7 +30,7 @@ class WandbMonitor(RowMonitor):
     Args:
         project: name of the project; None means wandb's default.
         name: name of the run; None lets wandb choose one.
-        config: dictionary of hyper-parameters of the run. Recorded ones of the same names are left out.
+        config: dictionary of hyper-parameters of the run. Recorded ones of the same names are skipped.
         run: an existing run from `wandb.init(...)`. It is left open, and the other arguments are ignored.
         **kwargs: arguments of `wandb.init`, e.g. `entity`, `tags`, `id`, `resume`; `mode="offline"` needs no
             account. The default of `dir` is the logger's directory.

@@ -163,7 +163,7 @@ def results_that_differ(training: ExaminedTraining) -> Iterator[Remark]:
     """
     G30: a step runs an operation whose results may differ between two runs on a CPU, although the inputs are the same.
 
-    Why: two trainings with the same seeds have other weights, first in the last digits.
+    Why: two training runs with the same seeds have other weights, first in the last digits.
 
     Does not report an operation that repeats because it has one thread, few or unique rows, or TensorFlow's switch for
     deterministic operations.

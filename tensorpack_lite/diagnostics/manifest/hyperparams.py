@@ -27,7 +27,7 @@ class RecordHyperParams(Callback):
 
     Args:
         values: a dict with strings as keys, or an `argparse.Namespace`. Of a dict inside, each value is recorded with the name
-            `outer.inner`. Objects other than numbers, strings, booleans, lists and dicts are left out.
+            `outer.inner`. Objects other than numbers, strings, booleans, lists and dicts are skipped.
         **kwargs: more of them.
 
     Raises:

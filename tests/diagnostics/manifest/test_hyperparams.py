@@ -35,7 +35,7 @@ class Listener(MonitorBase):
 
 
 def test_values():
-    """Plain values, lists and dicts of them are recorded; other objects are left out."""
+    """Plain values, lists and dicts of them are recorded; other objects are skipped."""
     args = argparse.Namespace(width=64, shape=[2, 3], inner={"a": {"b": None, "c": "x"}}, weights=np.zeros(2))
     assert {"width": 3, "shape": "[2, 3]", "inner.a.c": "x", "rate": 0.5} == RecordHyperParams(
         args, rate=np.float32(0.5), width=3
