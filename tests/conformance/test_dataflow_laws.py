@@ -66,10 +66,10 @@ def test_every_public_dataflow_has_a_row():
 
 
 def test_every_data_set_has_a_row():
-    """Each public dataset is described by a row."""
+    """Each public dataset is described by a row; the base classes are not datasets."""
     public = {
         f"dataset.{name}"
-        for name in dataflow.dataset.__all__
+        for name in set(dataflow.dataset.__all__) - {"IndexedData", "LabelledFiles", "StoredPairs"}
         if issubclass(getattr(dataflow.dataset, name), dataflow.DataFlow)
     }
     assert public == {row.name for row in DATASET_ROWS}
