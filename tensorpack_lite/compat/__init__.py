@@ -11,6 +11,7 @@ Only this package imports TensorFlow. The rest of the library, and scripts that 
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -63,12 +64,13 @@ def ensure_graph_mode() -> None:
     Every entry point that builds a graph calls this function. On TF 2, it disables eager execution for the process. If
     `tf.set_random_seed` or `tf.random.set_seed` set a seed before, the default graph gets this seed. On TF 1.15, and
     inside a `tf.Graph`, this function does nothing. TensorFlow's Python logger shows only errors, unless its
-    level was set.
+    level was set. Sessions get their own threads.
 
     Raises:
         RuntimeError: eager execution can no longer be disabled.
     """
     silence_python_log()
+    give_sessions_threads()
     if not tfv1.executing_eagerly():
         return
     from .private import eager_seed
@@ -82,6 +84,15 @@ def ensure_graph_mode() -> None:
         raise RuntimeError(_STILL_EAGER)
     if seed is not None:
         tfv1.set_random_seed(seed)
+
+
+def give_sessions_threads() -> None:
+    """
+    Let each session have the number of threads for operations that its config says, unless TF_OVERRIDE_GLOBAL_THREADPOOL is set.
+
+    TensorFlow reads the variable once, when it opens the first session, whose threads would otherwise be those of all sessions.
+    """
+    os.environ.setdefault("TF_OVERRIDE_GLOBAL_THREADPOOL", "1")
 
 
 _STILL_EAGER = (

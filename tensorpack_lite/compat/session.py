@@ -15,6 +15,7 @@ from typing import Any, Callable
 from tensorflow.core.protobuf.config_pb2 import CallableOptions
 from tensorflow.python.client import session as client
 
+from . import give_sessions_threads
 from . import tfv1 as tf
 
 _run_callable = client.tf_session.TF_SessionRunCallable
@@ -24,6 +25,7 @@ class Session(tf.Session):
     """A `tf.Session` whose runs raise RuntimeError in a fork. Its arguments are those of `tf.Session`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        give_sessions_threads()
         super().__init__(*args, **kwargs)
         _owner_of_sessions()
 

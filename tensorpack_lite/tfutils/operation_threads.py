@@ -7,6 +7,7 @@ from typing import Callable, NamedTuple, Sequence
 
 from ..compat import TF_VERSION
 from ..compat import tfv1 as tf
+from ..utils import logger
 from ..utils.gpu import get_num_gpu
 from .dependency import operations_needed
 from .flops import PRODUCTS, count_flops, num_elements
@@ -16,6 +17,7 @@ _WORTH = 0.93  # of the time with one thread, at most
 _ELEMENT = 5.0  # FLOPs that a core computes in the time that it takes to read and write one element
 _DIVIDED = 2e6  # FLOPs; smaller operations are not divided
 _ASSUMED_BATCH, _ASSUMED_SIZE = 32, 64  # for dimensions that the graph does not know
+_LARGEST_COPY = 1 << 28  # bytes of constants; copying takes several times as much memory, and fails from 2 GB on
 # operations that copy nothing, or little
 _FREE = frozenset(
     [
@@ -109,7 +111,7 @@ def measure_work(
     Return the work of a run of some operations.
 
     If a shape of the inputs is not known, the graph is copied with known ones, so that TensorFlow infers all shapes. Nothing is
-    computed.
+    computed. If the graph cannot be copied, or has more than 256 MB of constants, operations of unknown shape count as free.
 
     Args:
         targets: operations or tensors that the run evaluates.
@@ -120,18 +122,40 @@ def measure_work(
     graph = tf.get_default_graph()
     needed = {op.name for op in operations_needed(targets)}
     operations = [op for op in graph.get_operations() if op.name in needed]
-    if all(tensor.shape.is_fully_defined() for tensor in inputs):
+    unknown = [tensor for tensor in inputs if tensor.op.name in needed and not tensor.shape.is_fully_defined()]
+    if not unknown or sum(map(_bytes_of_constant, operations)) > _LARGEST_COPY:
         return _add_up(operations)
-    definition = tf.graph_util.extract_sub_graph(graph.as_graph_def(), sorted(needed))
+    try:
+        return _add_up(_copy_with_shapes(operations, unknown, batch or _ASSUMED_BATCH))
+    except Exception as error:  # noqa: BLE001 (mostly ValueError: the model only fits other sizes; or what TensorFlow cannot copy)
+        logger.debug(f"Threads of each operation: the graph was not copied: {type(error).__name__}: {error}")
+        return _add_up(operations)
+
+
+def measure_or_warn(measure: Callable[[], Work]) -> Work | None:
+    """Return the work of a run; None, with a warning, if it cannot be measured, because that must not end what worked without."""
+    try:
+        return measure()
+    except Exception as error:  # noqa: BLE001 (graphs of users may contain anything)
+        logger.warning(f"The work of a run cannot be measured: {type(error).__name__}: {error}")
+        return None
+
+
+def _bytes_of_constant(op: tf.Operation) -> int:
+    if op.type != "Const":
+        return 0
+    return (num_elements(op.outputs[0]) or 0) * op.outputs[0].dtype.size
+
+
+def _copy_with_shapes(
+    operations: Sequence[tf.Operation], inputs: Sequence[tf.Tensor], batch: int
+) -> Sequence[tf.Operation]:
+    names = [op.name for op in operations]
+    definition = tf.graph_util.extract_sub_graph(tf.get_default_graph().as_graph_def(), names)
     with tf.Graph().as_default() as copy:
-        known = {
-            tensor.name: _placeholder(tensor, batch or _ASSUMED_BATCH) for tensor in inputs if tensor.op.name in needed
-        }
-        try:
-            tf.import_graph_def(definition, input_map=known, name="")
-        except ValueError:  # the model only fits other sizes; operations of unknown shape then count as free
-            return _add_up(operations)
-    return _add_up(copy.get_operations())
+        known = {tensor.name: _placeholder(tensor, batch) for tensor in inputs}
+        tf.import_graph_def(definition, input_map=known, name="")
+    return copy.get_operations()
 
 
 def _add_up(operations: Sequence[tf.Operation]) -> Work:
@@ -164,7 +188,7 @@ def set_threads(
 
     Args:
         creator: the creator of the session. Others than `NewSessionCreator` are left alone.
-        measure: returns the work of a run; it is called if the number depends on it.
+        measure: returns the work of a run; it is called if the number depends on it. If it fails, the number is 1.
         cores: the number of cores.
         threads: the number; 0 means all cores, None the one that is predicted to be faster.
 
@@ -175,9 +199,10 @@ def set_threads(
         return ""
     reason = ""
     if threads is None and cores >= 2:
-        work = measure()
-        threads = choose_threads(work, cores)
-        reason = describe_choice(threads, work, cores)
+        work = measure_or_warn(measure)
+        if work is not None:
+            threads = choose_threads(work, cores)
+            reason = describe_choice(threads, work, cores)
     creator.config.intra_op_parallelism_threads = max(1, int(cores)) if threads == 0 else threads or 1
     return reason
 

@@ -125,8 +125,6 @@ class SessionCreatorAdapter(tf.train.SessionCreator):
 
 
 def _set_environment() -> None:
-    # otherwise, the first session of the process determines the threads of all others
-    os.environ.setdefault("TF_OVERRIDE_GLOBAL_THREADPOOL", "1")
     if get_num_gpu() == 0:
         return
     missing = {name: value for name, value in _GPU_ENVIRONMENT.items() if name not in os.environ}

@@ -63,6 +63,20 @@ class TestMeasureWork:
         end = tf.matmul(tf.reshape(x, [2, 300]), tf.zeros([300, 400]))
         assert 2 * 2 * 300 * 400 + 5 * 300 * 400 == measure_work([end], [x]).total
 
+    def test_a_graph_that_cannot_be_copied(self, monkeypatch):
+        """Sparse inputs, large constants and tensors of another graph are no errors; operations of known shape count."""
+        with tf.Graph().as_default():
+            elsewhere = tf.ones([7], name="elsewhere")
+        x, known = tf.placeholder(tf.float32, [None, 3]), tf.zeros([30, 40])
+        unknown = tf.matmul(x, tf.constant([[1.0, 2.0]] * 3))
+        targets = [unknown, tf.matmul(known, known, transpose_b=True), elsewhere]
+        free = 2 * 30 * 30 * 40 + 5 * 30 * 40
+        assert free + 2 * 8 * 3 * 2 == measure_work(targets, [x], 8).total
+        sparse = tf.sparse_placeholder(tf.float32, [None, 3])
+        assert free == measure_work([*targets, sparse.values], [x, sparse], 8).total
+        monkeypatch.setattr(operation_threads, "_LARGEST_COPY", 23)
+        assert free == measure_work(targets, [x], 8).total
+
     def test_gradients_of_convolutions(self):
         """The gradients of a convolution have as much work as the convolution itself."""
         x = tf.placeholder(tf.float32, [4, 16, 16, 8])
@@ -107,6 +121,13 @@ class TestChoice:
         creator = NewSessionCreator()
         set_threads(creator, lambda: LARGE, cores, threads)
         assert expected == creator.config.intra_op_parallelism_threads
+
+    def test_work_that_cannot_be_measured(self, log_lines):
+        """An error while the work is measured is a warning, and each operation has one thread."""
+        creator = NewSessionCreator()
+        assert "" == set_threads(creator, lambda: 1 // 0, 2)
+        assert 1 == creator.config.intra_op_parallelism_threads
+        assert "The work of a run cannot be measured: ZeroDivisionError" in "".join(log_lines)
 
     def test_the_users_settings_win(self, monkeypatch):
         """A config or a session of the user, and a machine with a GPU, are left alone."""
@@ -154,6 +175,13 @@ class TestExtension:
         assert told in advice
         assert bool(told) == bool(advice)
 
+    def test_no_advice_without_the_work(self, log_lines):
+        """The verdict on the speed gives no advice, and no error, if the work cannot be measured."""
+        trainer = trainer_of(20000, NewSessionCreator(config=tf.ConfigProto(intra_op_parallelism_threads=1)))
+        trainer.find_callbacks = None
+        assert "" == advise_threads(trainer)
+        assert "The work of a run cannot be measured" in "".join(log_lines)
+
     @pytest.mark.parametrize("number", [-1, 1.5, "all"])
     def test_wrong_numbers(self, number):
         """A number that is negative or not whole is an error."""
@@ -186,7 +214,8 @@ from tensorpack_lite.compat import ensure_graph_mode
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.tfutils.sesscreate import NewSessionCreator
 ensure_graph_mode()
-sessions, numbers = [], []
+sessions = [tf.Session(config=tf.ConfigProto(intra_op_parallelism_threads=1))]
+numbers = []
 for threads in (1, 9):
     with tf.Graph().as_default():
         tf.get_variable("w", [2])
@@ -201,6 +230,6 @@ print(numbers[1] - numbers[0])
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
 def test_each_session_has_its_own_threads():
-    """A session has the threads of its config, not those of the first session of the process."""
+    """A session has the threads of its config, not those of the first session of the process, which the script has opened."""
     text = subprocess.run([sys.executable, "-c", _COUNT_THREADS], check=True, stdout=subprocess.PIPE).stdout
     assert 8 <= int(text.split()[-1])

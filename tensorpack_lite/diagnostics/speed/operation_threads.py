@@ -11,7 +11,7 @@ from ...loop.extension import ExtendedTrainer, Extension
 from ...loop.trainer import LoopTrainer, find_step_ops
 from ...tfutils.exact.state import find_exact
 from ...tfutils.not_repeatable import Operation, find_not_repeatable
-from ...tfutils.operation_threads import Work, choose_threads, measure_work, predict_gain, set_threads
+from ...tfutils.operation_threads import Work, choose_threads, measure_or_warn, measure_work, predict_gain, set_threads
 from ...utils import logger
 from ...utils.checks import check_count
 from ...utils.cores import usable_cores
@@ -67,7 +67,9 @@ def advise_threads(trainer: ExtendedTrainer) -> str:
     now, cores = threads_of(trainer), _cores_of(trainer)
     if now is None or cores < 2 or get_num_gpu():
         return ""
-    work = _work_of(trainer)
+    work = measure_or_warn(lambda: _work_of(trainer))
+    if work is None:
+        return ""
     best, gain = choose_threads(work, cores), predict_gain(work, cores)
     if (now == 1) == (best == 1):
         return ""
