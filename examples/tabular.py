@@ -1,10 +1,11 @@
 """
-A network for the rows of a CSV file, evaluated by cross-validation.
+A network for the rows of a CSV file, evaluated by cross-validation. On small, linear tables, simple methods are better.
 
 Shows: one graph per fold, scikit-learn's preprocessing inside the fold, early stopping, a SavedModel and predictions
 with it.
 Expect: an R2 of 0.94 for the known function; boosted trees have 0.93, ridge regression 0.73, and the noise allows 0.96.
-On diabetes, ridge regression is better than the network: a table so small and so linear needs none.
+On diabetes, ridge regression has 0.49 and the network 0.43; on breast_cancer, logistic regression has an AUC of 0.995
+and the network 0.990 (means over three seeds).
 
     python examples/tabular.py                               3,000 rows of a known function: regression; no download
     python examples/tabular.py --csv diabetes                measurements of 442 patients; also breast_cancer, wine, iris
