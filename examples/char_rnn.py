@@ -48,15 +48,19 @@ class Model(ModelDesc):
         ]
 
     def build_graph(self, text, following):
+        # the state (c, h) of the LSTM before the text; only `write` feeds it
         zeros = tf.zeros([tf.shape(text)[0], 2, UNITS])
         state = tf.placeholder_with_default(zeros, [None, 2, UNITS], name="state")
+
         embedding = tf.get_variable("embedding", [self.num_characters, 64])
         x = tf.nn.embedding_lookup(embedding, text)  # [N, T, 64]
-        x, last_state = LSTM("lstm", x, UNITS, initial_state=tf.unstack(state, axis=1))
-        tf.stack(last_state, axis=1, name="last_state")
-        logits = FullyConnected("scores", tf.reshape(x, [-1, UNITS]), self.num_characters)
+        x, last_state = LSTM("lstm", x, UNITS, initial_state=tf.unstack(state, axis=1))  # [N, T, UNITS]
+        tf.stack(last_state, axis=1, name="last_state")  # [N, 2, UNITS]
+        x = tf.reshape(x, [-1, UNITS])  # [N T, UNITS]
+        logits = FullyConnected("scores", x, self.num_characters)
         tf.nn.softmax(logits, name="prob")
-        label = tf.reshape(following, [-1])
+
+        label = tf.reshape(following, [-1])  # [N T]
         cost = tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label)
         cost = tf.reduce_mean(cost, name="cost")
         bits = tf.multiply(cost, 1 / math.log(2), name="bits_per_character")
@@ -69,18 +73,23 @@ class Model(ModelDesc):
 
 
 def write(predictor, text: Text, beginning: str, count: int, seed: int = 0) -> str:
-    """Continue a text. `predictor(piece [1, 1], state)` returns `[prob [1, C], state]`."""
+    """
+    Continue a text by `count` characters.
+
+    `predictor(piece [1, 1], state [1, 2, UNITS])` returns `[prob [1, C], state]`.
+    """
     rng = np.random.RandomState(seed)
-    prob = np.ones([1, len(text.characters)])
+    prob = np.ones([1, len(text.characters)])  # if there is no beginning
     state = np.zeros([1, 2, UNITS], "float32")
-    written = list(beginning)
-    numbers = list(text.encode(beginning))
+    written = beginning
+    unread = list(text.encode(beginning))  # numbers of characters that the network has not seen
     for _ in range(count):
-        for number in numbers:
+        for number in unread:
             prob, state = predictor(np.array([[number]], "int32"), state)
-        numbers = [rng.choice(len(text.characters), p=prob[0] / prob[0].sum())]
-        written.append(text.characters[numbers[0]])
-    return "".join(written)
+        number = rng.choice(len(text.characters), p=prob[0] / prob[0].sum())
+        written += text.characters[number]
+        unread = [number]
+    return written
 
 
 def sample(args: argparse.Namespace, text: Text) -> str:

@@ -38,11 +38,11 @@ BATCH = 32
 class Model(ModelDesc):
     """Three convolutions, a bidirectional LSTM, and scores of the classes and the blank; about 220,000 weights."""
 
-    def __init__(self, num_bands: int, num_classes: int, steps: int = 1) -> None:
+    def __init__(self, num_bands: int, num_classes: int, total_steps: int = 1) -> None:
         super().__init__()
         self.num_bands = num_bands
         self.num_classes = num_classes
-        self.steps = steps
+        self.total_steps = total_steps
 
     def inputs(self):
         return [
@@ -54,12 +54,13 @@ class Model(ModelDesc):
     def build_graph(self, frames, length, label):
         scores, length = self.score_frames(frames, length)
         label = to_sparse(label)
-        cost = tf.reduce_mean(tf.nn.ctc_loss(label, scores, length), name="cost")
+        cost = tf.nn.ctc_loss(label, scores, length)  # [N]
+        cost = tf.reduce_mean(cost, name="cost")
         summary.add_moving_summary(cost)
 
         (read,), _ = tf.nn.ctc_beam_search_decoder(scores, length, beam_width=16, merge_repeated=False)
-        tf.sparse.to_dense(read, default_value=-1, name="read")
-        tf.edit_distance(read, tf.cast(label, tf.int64), normalize=False, name="errors")
+        tf.sparse.to_dense(read, default_value=-1, name="read")  # [N, labels]
+        tf.edit_distance(read, tf.cast(label, tf.int64), normalize=False, name="errors")  # [N]
         return cost
 
     def score_frames(self, frames, length) -> tuple:
@@ -69,19 +70,20 @@ class Model(ModelDesc):
         x = tf.expand_dims(frames, 3)  # [N, T, bands, 1]
         with argscope(Conv2D, kernel_size=3, activation=BNReLU, use_bias=False):
             x = Conv2D("conv0", x, 16)
-            x = MaxPooling("pool0", x, 2)
+            x = MaxPooling("pool0", x, 2)  # [N, T / 2, bands / 2, 16]
             x = Conv2D("conv1", x, 32)
-            x = MaxPooling("pool1", x, 2)
+            x = MaxPooling("pool1", x, 2)  # [N, T / 4, bands / 4, 32]
             x = Conv2D("conv2", x, 64)
         x = tf.reshape(x, [batch, -1, self.num_bands // 4 * 64])  # [N, T / 4, features]
         x = Dropout(x, rate=0.2)
         x, _ = LSTM("lstm", x, 64, bidirectional=True, sequence_length=length)  # [N, T / 4, 128]
-        x = FullyConnected("scores", tf.reshape(x, [-1, 128]), self.num_classes + 1)  # the last class is the blank
-        x = tf.reshape(x, [batch, -1, self.num_classes + 1])
-        return tf.transpose(x, [1, 0, 2]), length
+        x = tf.reshape(x, [-1, 128])
+        scores = FullyConnected("scores", x, self.num_classes + 1)  # the last class is the blank
+        scores = tf.reshape(scores, [batch, -1, self.num_classes + 1])
+        return tf.transpose(scores, [1, 0, 2]), length
 
     def optimizer(self):
-        rate = tf.train.cosine_decay(3e-3, get_global_step_var(), self.steps)
+        rate = tf.train.cosine_decay(3e-3, get_global_step_var(), self.total_steps)
         return optimizer.apply_grad_processors(tf.train.AdamOptimizer(rate), [gradproc.GlobalNormClip(5)])
 
 
@@ -92,13 +94,19 @@ def to_sparse(label):
 
 
 def get_data(directory: str = "") -> list:
-    """Return padded batches of training and held-out sequences."""
+    """Return two DataFlows, of padded batches of training and of held-out sequences: [frames, length, label]."""
     if directory:
         train = NumpySerializer.load(os.path.join(directory, "train.npz"))
         test = NumpySerializer.load(os.path.join(directory, "test.npz"))
     else:
         train, test = get_strips()
-    return [MapData(BatchData(ds, BATCH, remainder=True, use_list=True), pad) for ds in (train, test)]
+    return [pad_batches(train), pad_batches(test)]
+
+
+def pad_batches(sequences: DataFlow) -> DataFlow:
+    """Return batches, in which all sequences are as long as the longest one of the batch."""
+    lists = BatchData(sequences, BATCH, remainder=True, use_list=True)  # lists, because the lengths differ
+    return MapData(lists, pad)
 
 
 class LabelErrorRate(Inferencer):
@@ -112,13 +120,15 @@ class LabelErrorRate(Inferencer):
         self.sequences: list = []
 
     def _on_fetches(self, results) -> None:
-        self.ratio.feed(results[0].sum(), (results[1] >= 0).sum())
-        self.sequences += zip(*results[2:])
+        errors, label, frames, read = results
+        num_labels = (label >= 0).sum()  # -1 is padding
+        self.ratio.feed(errors.sum(), num_labels)
+        self.sequences += zip(frames, read)
 
     def _after_inference(self) -> dict:
         pictures = []
         for frames, read in self.sequences[:12]:
-            picture = np.pad(frames, [(0, 0), (8, 0)], "constant").T  # space for the text above
+            picture = np.pad(frames, [(0, 0), (8, 0)], "constant").T  # [8 + bands, T]: space for the text above
             picture = cv2.resize(255 * picture, None, fx=2, fy=2)
             picture = np.stack([picture] * 3, axis=2)
             text = " ".join(str(k) for k in read if k >= 0)
@@ -132,7 +142,8 @@ def get_config(args: argparse.Namespace) -> TrainConfig:
     """Return the model, data and callbacks of this training."""
     train, test = get_data(args.data)
     test.reset_state()
-    num_bands = next(iter(test))[0].shape[2]
+    frames, _, _ = next(iter(test))
+    num_bands = frames.shape[2]
     steps = args.steps_per_epoch or len(train)
     return get_config_class(args)(
         model=Model(num_bands, args.classes, steps * args.max_epoch),

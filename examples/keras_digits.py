@@ -2,7 +2,7 @@
 Train a Keras model with this library's loop, callbacks and checkpoints.
 
 Shows: `KerasModel`, with the BatchNormalization, Dropout and weight regularizer of Keras.
-Expect: an accuracy of 0.99, like mnist_convnet.py.
+Expect: an accuracy of 0.99, like mnist_convnet.py. A support vector machine is as good.
 
 On TensorFlow 2.16 and later, it requires Keras 2: pip install "tensorpack_lite[keras]".
 

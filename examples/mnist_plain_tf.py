@@ -2,7 +2,7 @@
 The training of mnist_convnet.py without the layers of this library.
 
 Shows: `build_graph` can contain any TensorFlow code that creates its variables with `tf.get_variable`.
-Expect: an accuracy of 0.99, like mnist_convnet.py.
+Expect: an accuracy of 0.99, like mnist_convnet.py. A support vector machine is as good.
 
     python examples/mnist_plain_tf.py [the options of mnist_convnet.py]
 """

@@ -1,8 +1,8 @@
 """
-A residual network of 6 n + 2 layers on small color images.
+A residual network of 6 n + 2 layers on small color images. On digits, a support vector machine is better.
 
 Shows: residual blocks, variable scopes, a schedule for the learning rate, training on several GPUs.
-Expect: an error of 0.01 to 0.03 on digits; see cifar_convnet.py.
+Expect: an error of 0.01 to 0.03 on digits; a support vector machine has 0.008 (see cifar_convnet.py).
 
     python examples/resnet_cifar.py                     8 layers, on digits in random colors; no download
     python examples/resnet_cifar.py --data cifar10 -n 3 20 layers, on CIFAR-10 from $TENSORPACK_DATASET or --cifar-dir

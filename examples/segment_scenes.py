@@ -54,12 +54,13 @@ class Model(ModelDesc):
         weight = 1.0 + extra * tf.cast(label > 0, tf.float32)
         cross_entropy = tf.losses.sparse_softmax_cross_entropy(label, logits, weight, scope="cross_entropy")
 
-        truth = tf.one_hot(label, self.num_classes)
-        shared, total = overlaps(tf.nn.softmax(logits, name="probability"), truth)
+        truth = tf.one_hot(label, self.num_classes)  # [N, H, W, classes]
+        probability = tf.nn.softmax(logits, name="probability")
+        shared, total = count_overlaps(probability, truth)
         dice = tf.reduce_mean(1 - (2 * shared + 1) / (total + 1), name="dice_loss")
 
-        shared, total = overlaps(tf.one_hot(prediction, self.num_classes), truth)
-        tf.stack([shared, total], name="overlaps")
+        shared, total = count_overlaps(tf.one_hot(prediction, self.num_classes), truth)
+        tf.stack([shared, total], name="overlaps")  # [2, classes], which MeanIoU reads
         summary.add_moving_summary(cross_entropy, dice)
         return tf.add(cross_entropy, dice, name="cost")
 
@@ -90,9 +91,11 @@ class Model(ModelDesc):
         return tf.train.AdamOptimizer(rate)
 
 
-def overlaps(a, b) -> tuple:
-    """Return the sums of a * b and of a + b for each class, [C] and [C], from two [N, H, W, C]."""
-    return tf.reduce_sum(a * b, axis=[0, 1, 2]), tf.reduce_sum(a + b, axis=[0, 1, 2])
+def count_overlaps(a, b) -> tuple:
+    """Return the sums of a * b and of a + b over all pixels, [C] and [C], from two [N, H, W, C]."""
+    shared = tf.reduce_sum(a * b, axis=[0, 1, 2])
+    total = tf.reduce_sum(a + b, axis=[0, 1, 2])
+    return shared, total
 
 
 def get_data(images: str, annotations: str, *, size: int, shuffle: bool) -> tuple:
@@ -102,7 +105,8 @@ def get_data(images: str, annotations: str, *, size: int, shuffle: bool) -> tupl
 
     def read(datapoint):
         (number,) = datapoint
-        image = cv2.imread(f"{images}/" + coco.imgs[number]["file_name"])
+        name = coco.imgs[number]["file_name"]
+        image = cv2.imread(f"{images}/{name}")
         label = np.zeros(image.shape[:2], np.uint8)
         for row in sorted(coco.imgToAnns[number], key=lambda row: -row["area"]):  # small ones in front
             label[coco.annToMask(row) > 0] = class_of[row["category_id"]]
@@ -123,18 +127,18 @@ class MeanIoU(Inferencer):
     """
 
     def _before_inference(self) -> None:
-        self.sums: list = []
-        self.num_pixels = np.zeros(1)  # of each class
+        self.overlaps: list = []  # of each batch: [2, classes]
+        self.num_pixels: list = []  # of each batch: [classes]
 
     def _get_fetches(self) -> list:
         return ["overlaps", "image", "label", "prediction"]
 
     def _on_fetches(self, results) -> None:
         overlaps, image, label, prediction = results
-        if not self.sums:  # the first batch
+        if not self.overlaps:  # the first batch
             self.draw(image[:6], label[:6], prediction[:6])
-        self.sums.append(overlaps)
-        self.num_pixels = self.num_pixels + np.bincount(label.ravel(), minlength=overlaps.shape[1])
+        self.overlaps.append(overlaps)
+        self.num_pixels.append(np.bincount(label.ravel(), minlength=overlaps.shape[1]))
 
     def draw(self, image: np.ndarray, label: np.ndarray, prediction: np.ndarray) -> None:
         """Write predictions.png, with rows of images, true classes and predicted classes."""
@@ -143,14 +147,17 @@ class MeanIoU(Inferencer):
         cv2.imwrite(f"{logger.get_logger_dir()}/predictions.png", sheet)
 
     def _after_inference(self) -> dict:
-        shared, total = np.array(self.sums, np.float64).sum(axis=0)
+        shared, total = np.array(self.overlaps, np.float64).sum(axis=0)  # [classes], [classes]
         iou = shared / np.maximum(total - shared, 1)
-        is_there = total > 0
-        background = self.num_pixels[0] / self.num_pixels.sum()
+        is_there = total > 0  # classes that are neither in the labels nor in the predictions have no IoU
+        is_object = is_there & (np.arange(len(iou)) > 0)
+
+        num_pixels = np.sum(self.num_pixels, axis=0)  # [classes]
+        background = num_pixels[0] / num_pixels.sum()
         return {
             "val_mean_iou": iou[is_there].mean(),
-            "val_object_iou": iou[1:][is_there[1:]].mean(),
-            "val_background_iou": background / np.count_nonzero(self.num_pixels),
+            "val_object_iou": iou[is_object].mean(),
+            "val_background_iou": background / np.count_nonzero(num_pixels),
         }
 
 
@@ -164,7 +171,8 @@ def main(argv=None) -> None:
     start(args)
     if not args.train:
         folder = make_scenes(f"train_log/scenes-{args.scenes}-{args.size}", args.scenes, size=args.size)
-        args.train, args.test = ([f"{folder}/{x}", f"{folder}/{x}.json"] for x in ("train", "test"))
+        args.train = [f"{folder}/train", f"{folder}/train.json"]
+        args.test = [f"{folder}/test", f"{folder}/test.json"]
     train, num_classes = get_data(*args.train, size=args.size, shuffle=True)
     test, _ = get_data(*args.test, size=args.size, shuffle=False)
     steps = args.steps_per_epoch or len(train) // BATCH

@@ -1,10 +1,11 @@
 """
-A network for the rows of a CSV file, evaluated by cross-validation.
+A network for the rows of a CSV file, evaluated by cross-validation. On small, linear tables, simple methods are better.
 
 Shows: one graph per fold, scikit-learn's preprocessing inside the fold, early stopping, a SavedModel and predictions
 with it.
 Expect: an R2 of 0.94 for the known function; boosted trees have 0.93, ridge regression 0.73, and the noise allows 0.96.
-On diabetes, ridge regression is better than the network: a table so small and so linear needs none.
+On diabetes, ridge regression has 0.49 and the network 0.43; on breast_cancer, logistic regression has an AUC of 0.995
+and the network 0.990 (means over three seeds).
 
     python examples/tabular.py                               3,000 rows of a known function: regression; no download
     python examples/tabular.py --csv diabetes                measurements of 442 patients; also breast_cancer, wine, iris
@@ -32,7 +33,16 @@ from tensorpack_lite.predict.export import ModelExporter
 
 
 class Model(ModelDesc):
-    """Two hidden layers. If there are no classes, the target is a number with this mean and standard deviation."""
+    """
+    Two hidden layers.
+
+    Args:
+        size: number of columns of a row.
+        num_classes: 0 if the target is a number.
+        mean: that of the target, if it is a number.
+        scale: the standard deviation of the target, if it is a number.
+        dropout: part of the hidden units that are set to 0 in training.
+    """
 
     def __init__(self, size: int, num_classes: int, mean: float, scale: float, dropout: float) -> None:
         super().__init__()
@@ -49,18 +59,19 @@ class Model(ModelDesc):
         ]
 
     def build_graph(self, row, target):
-        x = FullyConnected("fc0", row, 64, activation=tf.nn.relu)
+        x = FullyConnected("fc0", row, 64, activation=tf.nn.relu)  # [N, 64]
         x = Dropout(x, rate=self.dropout)
         x = FullyConnected("fc1", x, 64, activation=tf.nn.relu)
         x = Dropout(x, rate=self.dropout)
         x = FullyConnected("fc2", x, self.num_classes or 1)
         if self.num_classes:
-            tf.nn.softmax(x, name="prediction")
+            tf.nn.softmax(x, name="prediction")  # [N, classes]
             cost = tf.nn.sparse_softmax_cross_entropy_with_logits(logits=x, labels=tf.cast(target, tf.int32))
         else:
-            tf.add(x[:, 0] * self.scale, self.mean, name="prediction")
+            tf.add(x[:, 0] * self.scale, self.mean, name="prediction")  # [N]
             cost = tf.square(x[:, 0] - (target - self.mean) / self.scale)
-        return tf.reduce_mean(cost, name="cost") + 1e-3 * regularize_cost(".*/W", tf.nn.l2_loss)
+        cost = tf.reduce_mean(cost, name="cost")
+        return cost + 1e-3 * regularize_cost(".*/W", tf.nn.l2_loss)
 
     def optimizer(self):
         return tf.train.AdamOptimizer(1e-3)
@@ -85,20 +96,37 @@ def get_config(model: Model, train: list, held_out: list, args: argparse.Namespa
 
 
 def fit(x, y, num_classes: int, axes, name: str, args: argparse.Namespace) -> tuple:
-    """Fit the preparation and the model; a sixth of the rows decides when to stop. Return both, with the best weights."""
+    """
+    Fit the preparation of the columns, then a model; a sixth of the rows decides when to stop.
+
+    Args:
+        x: rows [N, D], numbers and words.
+        y: targets [N].
+        num_classes: 0 if the target is a number.
+        axes: of matplotlib, for the cost of held-out rows.
+        name: of the directory of this training.
+        args: the options.
+
+    Returns:
+        (the preparation, the configuration of a predictor with the best weights).
+    """
     logger.set_logger_dir(f"{args.log_dir}/{name}", action="k")
     fix_rng_seed(args.seed)
-    held_out = np.random.RandomState(args.seed).permutation(len(y)) < len(y) / 6
-    prepare = tables.make_preparation(x).fit(x[~held_out])
+    is_held_out = np.random.RandomState(args.seed).permutation(len(y)) < len(y) / 6
+    is_train = ~is_held_out
+    prepare = tables.make_preparation(x).fit(x[is_train])
     rows = prepare.transform(x).astype("float32")
     targets = y.astype("float32")
-    mean, deviation = y[~held_out].mean(), y[~held_out].std()
-    model = Model(rows.shape[1], num_classes, float(mean), float(deviation), args.dropout)
-    train, validation = (list(zip(rows[part], targets[part])) for part in (~held_out, held_out))
+    train = list(zip(rows[is_train], targets[is_train]))
+    held_out = list(zip(rows[is_held_out], targets[is_held_out]))
+
+    mean = float(y[is_train].mean())
+    deviation = float(y[is_train].std())
+    model = Model(rows.shape[1], num_classes, mean, deviation, args.dropout)
     with tf.Graph().as_default():
         tf.set_random_seed(args.seed)
         trainer = SimpleTrainer()
-        launch_train_with_config(get_config(model, train, validation, args), trainer)
+        launch_train_with_config(get_config(model, train, held_out, args), trainer)
     steps, costs = zip(*trainer.monitors.get_history("validation_cost"))
     axes.plot(steps, costs, label=name)
     print(f"{name}: stopped after epoch {trainer.epoch_num}; the least cost was {min(costs):.3f}")
@@ -110,17 +138,15 @@ def cross_validate(x, y, num_classes: int, axes, args: argparse.Namespace) -> di
     """Train a model per fold. Return the mean scores on rows that were not seen, of the network and for comparison."""
     folds = tables.make_folds(num_classes, args.folds, seed=0)
     scores = []
-    for k, (rows, test) in enumerate(folds.split(x, y)):
-        prepare, config = fit(x[rows], y[rows], num_classes, axes, f"fold{k}", args)
-        (predicted,) = OfflinePredictor(config)(prepare.transform(x[test]))
+    for k, (train, test) in enumerate(folds.split(x, y)):  # positions of rows
+        prepare, config = fit(x[train], y[train], num_classes, axes, f"fold{k}", args)
+        predictor = OfflinePredictor(config)
+        (predicted,) = predictor(prepare.transform(x[test]))
         scores.append(tables.score(y[test], predicted, num_classes))
-    return {
-        "network": np.mean(scores),
-        "logistic regression" if num_classes else "ridge regression": tables.score_linear(
-            x, y, num_classes, folds
-        ).mean(),
-        "boosted trees": tables.score_trees(x, y, num_classes, folds, args.seed).mean(),
-    }
+    linear_name = "logistic regression" if num_classes else "ridge regression"
+    linear_scores = tables.score_linear(x, y, num_classes, folds)
+    tree_scores = tables.score_trees(x, y, num_classes, folds, args.seed)
+    return {"network": np.mean(scores), linear_name: linear_scores.mean(), "boosted trees": tree_scores.mean()}
 
 
 def write_predictions(args: argparse.Namespace) -> None:

@@ -55,11 +55,11 @@ class Model(ModelDesc):
         ]
 
     def build_graph(self, text, following):
-        batch, length = tf.unstack(tf.shape(text))
+        batch, length = tf.unstack(tf.shape(text))  # N, T
         # what the attention of each layer has seen before; only sampling feeds it
         empty = tf.zeros([batch, LAYERS, 0, UNITS])
         cache = tf.placeholder_with_default(empty, [None, LAYERS, None, UNITS], name="cache")
-        bias = attention_bias(past=tf.shape(cache)[2], length=length)
+        bias = attention_bias(past=tf.shape(cache)[2], length=length)  # [HEADS, T, past + T]
 
         embedding = tf.get_variable(
             "embedding", [self.num_characters, UNITS], initializer=tf.random_normal_initializer()
@@ -72,23 +72,43 @@ class Model(ModelDesc):
         with varreplace.custom_getter_scope(get_float32), argscope(layers, kernel_initializer=small):
             for k in range(LAYERS):
                 with tf.variable_scope(f"layer{k}"):
-                    y = tf.reshape(LayerNorm("ln0", x), [batch, length, UNITS])
-                    seen = tf.concat([tf.cast(cache[:, k], self.dtype), y], axis=1)  # [N, past + T, UNITS]
+                    x, seen = self.add_layer(x, cache[:, k], bias, [batch, length, UNITS])
                     new_cache.append(seen)
-                    y = MultiHeadAttention("attention", y, HEADS, value=seen, causal=True, score_bias=bias)
-                    x += tf.reshape(y, [-1, UNITS])
-                    y = FullyConnected("fc0", LayerNorm("ln1", x), 4 * UNITS, activation=tf.nn.relu)
-                    x += FullyConnected("fc1", y * y, UNITS)  # So et al. 2021, "Primer": squared ReLU
-            logits = FullyConnected("scores", LayerNorm("ln", x), self.num_characters)
+            x = LayerNorm("ln", x)
+            logits = FullyConnected("scores", x, self.num_characters)
 
-        new_cache = tf.stack(new_cache, axis=1)
+        new_cache = tf.stack(new_cache, axis=1)  # [N, LAYERS, past + T, UNITS]
         tf.identity(tf.cast(new_cache, tf.float32), name="new_cache")
-        logits = tf.identity(tf.cast(logits, tf.float32), name="logits")
+        logits = tf.identity(tf.cast(logits, tf.float32), name="logits")  # [N T, characters]
         cost = tf.losses.sparse_softmax_cross_entropy(tf.reshape(following, [-1]), logits)
         cost = tf.identity(cost, name="cost")
         bits = tf.multiply(cost, 1 / math.log(2), name="bits_per_character")
         summary.add_moving_summary(cost, bits)
         return cost
+
+    def add_layer(self, x, past, bias, shape: list) -> tuple:
+        """
+        Add attention and two fully connected layers.
+
+        Args:
+            x: [N T, UNITS].
+            past: what this layer has seen before the text, [N, past, UNITS].
+            bias: of the attention, [HEADS, T, past + T].
+            shape: [N, T, UNITS].
+
+        Returns:
+            x [N T, UNITS], and what the layer has now seen [N, past + T, UNITS].
+        """
+        y = LayerNorm("ln0", x)
+        y = tf.reshape(y, shape)
+        seen = tf.concat([tf.cast(past, self.dtype), y], axis=1)
+        y = MultiHeadAttention("attention", y, HEADS, value=seen, causal=True, score_bias=bias)  # [N, T, UNITS]
+        x += tf.reshape(y, [-1, UNITS])
+
+        y = LayerNorm("ln1", x)
+        y = FullyConnected("fc0", y, 4 * UNITS, activation=tf.nn.relu)
+        x += FullyConnected("fc1", y * y, UNITS)  # So et al. 2021, "Primer": squared ReLU
+        return x, seen
 
     def optimizer(self):
         step = get_global_step_var()
@@ -141,8 +161,9 @@ def sample(args: argparse.Namespace, text: Text) -> str:
     for _ in range(300):
         written += "".join(text.characters[number] for number in new)
         logits, cache = predictor(new[None], cache[:, :, -2 * LENGTH :])
-        noise = rng.gumbel(size=logits[-1].shape)  # the largest sum is a random draw from the softmax
-        new = np.array([np.argmax(logits[-1] / TEMPERATURE + noise)], "int32")
+        scores = logits[-1] / TEMPERATURE  # [characters]
+        noise = rng.gumbel(size=scores.shape)  # the largest sum is a random draw from the softmax
+        new = np.array([np.argmax(scores + noise)], "int32")
     return written
 
 

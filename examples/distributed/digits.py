@@ -2,7 +2,7 @@
 Train the network of ../mnist_convnet.py in several processes.
 
 Shows: a distributed trainer, a part of the data for each rank, log files from the chief only, validation on all ranks.
-Expect: an accuracy of 0.99, like mnist_convnet.py.
+Expect: an accuracy of 0.99, like mnist_convnet.py. A support vector machine is as good.
 
     python -m tensorpack_lite.launch -n 2 examples/distributed/digits.py
     python -m tensorpack_lite.launch -n 2 examples/distributed/digits.py --engine horovod

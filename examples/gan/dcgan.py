@@ -45,7 +45,9 @@ def generator(z):
 def features(image):
     """Map images [N, 28, 28, 1] to the features [N, 3136] of the discriminator."""
     with argscope(Conv2D, kernel_size=4, strides=2, activation=tf.nn.leaky_relu):
-        return tf.reshape(Conv2D("conv1", Conv2D("conv0", image, 32), 64), [-1, 7 * 7 * 64])
+        x = Conv2D("conv0", image, 32)  # [N, 14, 14, 32]
+        x = Conv2D("conv1", x, 64)  # [N, 7, 7, 64]
+        return tf.reshape(x, [-1, 7 * 7 * 64])
 
 
 @auto_reuse_variable_scope
@@ -70,14 +72,15 @@ class Model(GANModelDesc):
         sample = to_sample(generated)
         tf.summary.image("generated", tf.expand_dims(sample, 3), max_outputs=3)
         with tf.variable_scope(self.d_scope):
-            real, fake = discriminator(to_network(image)), discriminator(generated)
+            real = discriminator(to_network(image))
+            fake = discriminator(generated)
         return self.build_losses(real, fake)
 
     def build_losses(self, real, fake):
         return build_gan_losses(real, fake)
 
     def optimizers(self):
-        return tuple(tf.train.AdamOptimizer(rate, beta1=0.5) for rate in (2e-4, 1e-3))
+        return tf.train.AdamOptimizer(2e-4, beta1=0.5), tf.train.AdamOptimizer(1e-3, beta1=0.5)
 
 
 def main(argv=None) -> None:

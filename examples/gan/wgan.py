@@ -29,19 +29,23 @@ class Model(dcgan.Model):
     """The networks of DCGAN, with other losses."""
 
     def build_losses(self, real, fake):
+        """Return the losses of both networks for the scores [N, 1] of real and generated images."""
         distance = tf.subtract(tf.reduce_mean(real), tf.reduce_mean(fake), name="distance")
         add_moving_summary(distance)
-        return tf.negative(distance, name="d_loss"), tf.negative(tf.reduce_mean(fake), name="g_loss")
+        d_loss = tf.negative(distance, name="d_loss")
+        g_loss = tf.negative(tf.reduce_mean(fake), name="g_loss")
+        return d_loss, g_loss
 
     def optimizers(self):
-        return tuple(tf.train.RMSPropOptimizer(rate) for rate in (5e-4, 5e-4))
+        return tf.train.RMSPropOptimizer(5e-4), tf.train.RMSPropOptimizer(5e-4)  # of the critic and the generator
 
 
 class ClipWeights(Callback):
     """Clip the critic's weights to [-limit, limit] after each step."""
 
     def __init__(self, model: Model, limit: float = MAX_WEIGHT) -> None:
-        self.model, self.limit = model, limit
+        self.model = model
+        self.limit = limit
 
     def _setup_graph(self) -> None:
         critic, _ = self.model.get_gan_var_list()
@@ -55,9 +59,8 @@ class ClipWeights(Callback):
 def main(argv=None) -> None:
     args = get_args(__doc__, "wgan", max_epoch=20, argv=argv, has_towers=False)
     model = Model()
-    trainer = SeparateGANTrainer(
-        QueueInput(get_data(args.data, args.mnist_dir)), model, d_period=1, g_period=CRITIC_UPDATES
-    )
+    data = QueueInput(get_data(args.data, args.mnist_dir))
+    trainer = SeparateGANTrainer(data, model, d_period=1, g_period=CRITIC_UPDATES)
     sheet = SampleSheet({"z": fixed_noise(80)}, columns=10)
     train_gan(trainer, args, sheet, {"z": fixed_noise(HELD_OUT)}, [ClipWeights(model)])
 

@@ -49,7 +49,7 @@ def slopes_between(real, fake):
     """Return the norm of the critic's gradient [N] at random points between real and generated images."""
     position = tf.random_uniform([tf.shape(real)[0], 1, 1, 1])
     between = real + position * (fake - real)
-    gradient = tf.gradients(critic(between), between)[0]
+    (gradient,) = tf.gradients(critic(between), between)  # [N, 28, 28, 1]
     return tf.sqrt(tf.reduce_sum(tf.square(gradient), [1, 2, 3]) + 1e-12)
 
 
@@ -57,19 +57,24 @@ class Model(wgan.Model):
     """The losses of WGAN, with a penalty for slopes other than 1 in the critic's loss."""
 
     def build_graph(self, image, label):
-        z, image = random_noise(image), to_network(image)
+        z = random_noise(image)
+        image = to_network(image)
         with tf.variable_scope(self.g_scope):
             generated = generator(z)
         to_sample(generated)
         with tf.variable_scope(self.d_scope):
-            real, fake = critic(image), critic(generated)
+            real = critic(image)
+            fake = critic(generated)
             slopes = slopes_between(image, generated)
         add_moving_summary(tf.reduce_mean(slopes, name="slope"))
         d_loss, g_loss = self.build_losses(real, fake)
-        return d_loss + PENALTY * tf.reduce_mean(tf.square(slopes - 1)), g_loss
+        penalty = PENALTY * tf.reduce_mean(tf.square(slopes - 1))
+        return d_loss + penalty, g_loss
 
     def optimizers(self):
-        return tuple(tf.train.AdamOptimizer(rate, beta1=0.5, beta2=0.9) for rate in (5e-4, 5e-4))
+        critic_optimizer = tf.train.AdamOptimizer(5e-4, beta1=0.5, beta2=0.9)
+        generator_optimizer = tf.train.AdamOptimizer(5e-4, beta1=0.5, beta2=0.9)
+        return critic_optimizer, generator_optimizer
 
 
 def main(argv=None) -> None:

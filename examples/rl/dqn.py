@@ -80,8 +80,12 @@ class Explore(Callback):
         for _ in range(num_actions):
             action = self.rng.randint(game.num_actions)
             if self.rng.rand() >= random_actions:
-                action = self.predictor(game.state[None])[0].argmax()
-            frame, last, terminal = game.state[-1], game.last, game.terminal  # before the action
+                (scores,) = self.predictor(game.state[None])  # [1, A]
+                action = scores.argmax()
+            # before the action, which changes them
+            frame = game.state[-1]
+            last = game.last
+            terminal = game.terminal
             reward = game.step(action)
             self.memory.add(frame, action, reward, last, terminal)
 
@@ -90,14 +94,24 @@ class Explore(Callback):
 def q_values(state: tf.Tensor, num_actions: int) -> tf.Tensor:
     """Return the values [N, A] of the actions: the value of the state, plus the advantages, whose mean is 0."""
     hidden = features(state)
-    advantage = FullyConnected("advantage", hidden, num_actions)
-    return FullyConnected("value", hidden, 1) + advantage - tf.reduce_mean(advantage, 1, keepdims=True)
+    advantage = FullyConnected("advantage", hidden, num_actions)  # [N, A]
+    value = FullyConnected("value", hidden, 1)  # [N, 1]
+    return value + advantage - tf.reduce_mean(advantage, 1, keepdims=True)
 
 
 def double_q_target(returns, discount, online, target) -> tf.Tensor:
-    """Return the targets [N]. The online network chooses the next action, the target network evaluates it."""
-    best = tf.one_hot(tf.argmax(online, 1), tf.shape(online)[1])
-    return returns + discount * tf.reduce_sum(best * target, 1)
+    """
+    Return the targets [N]. The online network chooses the next action, the target network evaluates it.
+
+    Args:
+        returns: sums of the next rewards [N].
+        discount: the weight of what follows [N]; 0 at the end of a game.
+        online: values of the actions in the next state [N, A], by the online network.
+        target: the same, by the target network.
+    """
+    best = tf.one_hot(tf.argmax(online, 1), tf.shape(online)[1])  # [N, A]
+    next_value = tf.reduce_sum(best * target, 1)  # [N]
+    return returns + discount * next_value
 
 
 def copy_to_target() -> tf.Operation:
@@ -110,9 +124,13 @@ class Model(GameModel):
     """A Q-network, and a target network without gradients."""
 
     def inputs(self):
-        numbers = {"action": tf.int32, "return": tf.float32, "discount": tf.float32}
-        specs = [tf.TensorSpec([None], dtype, name) for name, dtype in numbers.items()]
-        return [self.state_spec("state"), *specs, self.state_spec("next_state")]
+        return [
+            self.state_spec("state"),
+            tf.TensorSpec([None], tf.int32, "action"),
+            tf.TensorSpec([None], tf.float32, "return"),
+            tf.TensorSpec([None], tf.float32, "discount"),
+            self.state_spec("next_state"),
+        ]
 
     def build_graph(self, state, action, returns, discount, next_state):
         num_actions = self.game.num_actions
@@ -121,7 +139,7 @@ class Model(GameModel):
             next_online = q_values(next_state, num_actions)
         with tf.variable_scope("target"), varreplace.freeze_variables(skip_collection=True):
             next_target = q_values(next_state, num_actions)
-        scores = tf.identity(scores, name="scores")
+        scores = tf.identity(scores, name="scores")  # [N, A]
         chosen = tf.reduce_sum(scores * tf.one_hot(action, num_actions), 1)
         target = double_q_target(returns, discount, next_online, next_target)
         cost = tf.losses.huber_loss(tf.stop_gradient(target), chosen)
