@@ -90,9 +90,9 @@ def predict_gain(work: Work, cores: float, division: Division | None = None) -> 
         division: the cost of dividing operations; None means that of the installed TensorFlow.
 
     Returns:
-        A ratio; below 1, all cores are faster.
+        A ratio; below 1, all cores are faster. 1 if no operation is large enough to be divided.
     """
-    if cores < 2 or not work.total:
+    if cores < 2 or not work.divided:
         return 1.0
     division = division or _division_of_tensorflow()
     divided = work.total / (cores * division.efficiency) + work.divided * division.overhead

@@ -101,6 +101,7 @@ class TestChoice:
             (SMALL, 16, 1),
             (LARGE._replace(chain=4.5e9), 2, 1),  # half of the work can be done at the same time
             (Work(0, 0, 0), 2, 1),
+            (Work(2e6, 2e6, 0), 64, 1),  # no operation is large enough to be divided
         ],
     )
     def test_choose(self, work, cores, expected):

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...compat import tfv1 as tf
 from ...loop.callback import Callback
+from ...tfutils.dependency import operations_needed, operations_of_fetches
 from ...utils.direction import certain_direction
 from ..data_check.remarks import Remark
 from .graph_view import remark_on
@@ -23,6 +24,7 @@ _CHANCE = 0.99  # of the cross entropy of equal probabilities
 _LEARNT = 0.8
 _CHANCE_OF_CLASSES = 1.1  # times that of guessing
 _WORSE, _ERRORS = 1.1, 3.0  # times the first costs, and standard errors
+_READS = ("ReadVariableOp", "VarHandleOp", "VariableV2")
 _RATIO = re.compile(r"(?<![a-z])(acc|accuracy|err|error|incorrect|wrong)s?\d*(?![a-z])")
 
 
@@ -57,7 +59,8 @@ class FirstEpoch(Callback):
     """
     Callback that examines the first epoch of a training that is not resumed. `Lint` registers it.
 
-    If the cost is one cross entropy, it fetches the cost of the first and the last 20 steps of the epoch.
+    If the cost is one cross entropy, it fetches the cost of the first and the last 20 steps of the epoch, unless this would change
+    anything: take data, or run an operation with state, that the steps do not run.
 
     Attributes:
         loss: the cross entropy; None if the cost is anything else.
@@ -72,7 +75,7 @@ class FirstEpoch(Callback):
         self.last: list[float] = []
         self._training: ExaminedTraining | None = None
         self._apply: Callable[..., None] | None = None
-        self._is_over = False
+        self._is_over = self._is_checked = False
 
     def begin(self, training: ExaminedTraining, losses: list[SignedLoss], apply: Callable[..., None]) -> None:
         """
@@ -84,7 +87,8 @@ class FirstEpoch(Callback):
             apply: takes a rule and its arguments, and reports the remarks of the rule.
         """
         self._training, self._apply = training, apply
-        self.loss = next((loss for loss in losses if not loss.is_negated), None)
+        if training.cost is not None and training.cost.shape.ndims == 0:
+            self.loss = next((loss for loss in losses if not loss.is_negated), None)
         self._args = tf.train.SessionRunArgs(training.cost)
 
     def _before_train(self) -> None:
@@ -94,6 +98,11 @@ class FirstEpoch(Callback):
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         if self._apply is None or self.loss is None or self._is_over:
             return None
+        if not self._is_checked:
+            self._is_checked = True
+            if _changes_anything(self._args.fetches, ctx.original_args.fetches):
+                self.loss = None
+                return None
         step, steps = self.local_step, self.trainer.steps_per_epoch
         return self._args if step < _NUM_COSTS or step >= max(_FEWEST_STEPS, steps) - _NUM_COSTS else None
 
@@ -124,6 +133,13 @@ class FirstEpoch(Callback):
     def sum_of_others(self) -> float:
         """Return the terms of the cost that do not depend on the data, with the present values of the variables."""
         return 0.0 if self.loss is None else float(sum(self.trainer.sess.run(self.loss.others)))
+
+
+def _changes_anything(cost: tf.Tensor, fetches: object) -> bool:
+    """Return whether a run that also computes the cost may have other effects than one of the fetches alone."""
+    known = {op.name for op in operations_of_fetches(fetches)}
+    added = [op for op in operations_needed([cost]) if op.name not in known and op.type not in _READS]
+    return any(op.type == "Placeholder" or (op.op_def is not None and op.op_def.is_stateful) for op in added)
 
 
 def negative_cross_entropy(epoch: FirstEpoch, cost: float) -> Iterator[Remark]:

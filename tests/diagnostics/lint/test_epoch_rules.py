@@ -12,6 +12,7 @@ from tensorpack_lite.callbacks.param.setter import HyperParamSetterWithFunc
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.batch import BatchData
 from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.diagnostics.lint.epoch_rules import FirstEpoch
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.loop.callback_factory import CallbackFactory
@@ -173,6 +174,28 @@ def train(get_cost=right, rate=0.1, callbacks=(), steps=120, epochs=2, trainer=N
 def found(log_lines):
     """Return the remarks in the log, without their title."""
     return [remark for line in log_lines if line.startswith("Lint") for remark in line.split("\n")[1:]]
+
+
+def right_and_counted(image, label):
+    """A cost that counts its runs. Its gradient does not need it."""
+    cost = right(image, label)
+    count = tf.get_variable("count", [], initializer=tf.zeros_initializer(), trainable=False)
+    with tf.control_dependencies([count.assign_add(1.0)]):
+        return tf.identity(cost)
+
+
+@pytest.mark.parametrize(("get_cost", "fetched"), [(right, 40), (right_and_counted, 0)])
+def test_costs_whose_runs_change_something(get_cost, fetched):
+    """The cost is fetched in 40 steps, but not if its operation has effects that the steps do not have."""
+    seen = []
+
+    def look(callback):
+        epoch = callback.trainer.find_callbacks(FirstEpoch)[0]
+        values = callback.trainer.sess.run([v for v in tf.global_variables() if v.op.name == "count"])
+        seen.append((len(epoch.first + epoch.last), values))
+
+    train(get_cost, callbacks=[CallbackFactory(trigger=look)], epochs=1)
+    assert [(fetched, [0.0] if fetched == 0 else [])] == seen
 
 
 def sigmoid_of_signs(image, label):
