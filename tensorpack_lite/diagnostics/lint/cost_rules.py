@@ -15,6 +15,7 @@ from .graph_view import constant_of, place_of, remark_on, trace_back
 from .training import ExaminedTraining
 
 _BINARY = ("Div", "DivNoNan", "Maximum", "Minimum", "Mul", "RealDiv", "SquaredDifference", "Sub")
+_OF_SHAPE = ("OnesLike", "Rank", "Shape", "ShapeN", "Size", "ZerosLike")
 _NORMS = ("Abs", "L2Loss", "Norm", "Square")
 _SUMS = ("Add", "AddN", "AddV2", "Identity", "L2Loss", "Mul", "Sum")
 _REGULARIZATION = re.compile(r"regulari[sz]|weight_?decay|(^|_)wd(_|$)|(^|_)(l1|l2)(_|$)")
@@ -39,7 +40,7 @@ def crossed_shapes(training: ExaminedTraining) -> Iterator[Remark]:
         is_prediction = [bool(before & variables) for before in befores]
         is_data = [any(map(training.graph.is_source, before)) for before in befores]
         if sorted(is_prediction) == [False, True] and all(is_data):
-            shapes = " meets ".join(_show_shape(tensor) for tensor in op.inputs)
+            shapes = " meets ".join(_show_shape(tensor, training.input_names) for tensor in op.inputs)
             text = f"{shapes}, which gives [N, N]: each prediction meets all labels."
             yield remark_on("G25", op, text, "Give both the same shape, e.g. with tf.squeeze(x, axis=1).")
 
@@ -57,9 +58,9 @@ def _are_crossed(first: tf.Tensor, second: tf.Tensor) -> bool:
     return column[1] == 1 and column[0] == vector[0] != 1
 
 
-def _show_shape(tensor: tf.Tensor) -> str:
+def _show_shape(tensor: tf.Tensor, input_names: dict[str, str]) -> str:
     sizes = ["N" if size is None else str(size) for size in tensor.shape.as_list()]
-    return f"'{tensor.op.name}' [{', '.join(sizes)}]"
+    return f"'{input_names.get(tensor.name, tensor.op.name)}' [{', '.join(sizes)}]"
 
 
 def unused_regularization(training: ExaminedTraining) -> Iterator[Remark]:
@@ -144,7 +145,8 @@ def input_without_use(training: ExaminedTraining) -> Iterator[Remark]:
     """
     G02: no training step and no statistic depends on an input of the model.
 
-    Why: a mask, weights or a second image were forgotten, or another input is used in their place.
+    Why: a mask, weights or a second image were forgotten, or another input is used in their place. The shape of an input alone
+    does not count.
 
     Does not report labels, which are integers [N] or numbers, strings, inputs that inference uses, or names that begin with
     "unused".
@@ -161,10 +163,11 @@ def input_without_use(training: ExaminedTraining) -> Iterator[Remark]:
     if any(len(inputs) != len(training.signature) for inputs in tensors):
         return
     for spec, trained, *others in zip(training.signature, *tensors):
-        behind = training.graph.after([op.name for op in trained.consumers()])
-        is_used = behind & needed or any(tensor.consumers() for tensor in others)
+        behind = training.graph.after([op.name for op in trained.consumers()], lambda op: op.type not in _OF_SHAPE)
+        values = {name for name in behind & needed if training.graph.operations[name].type not in _OF_SHAPE}
+        is_used = values or any(tensor.consumers() for tensor in others)
         if not is_used and _is_for_training(spec):
-            text = "neither the cost nor a statistic depends on this input."
+            text = "neither the cost nor a statistic depends on this input, or only on its shape."
             advice = f"Use it in build_graph, remove it from inputs(), or call it unused_{spec.name}."
             yield Remark("G02", spec.name, text, advice)
 

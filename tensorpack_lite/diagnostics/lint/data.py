@@ -178,17 +178,16 @@ def _find_labels(training: ExaminedTraining) -> dict[str, int]:
     """Return the number of classes for each input that is used as the labels of a cross entropy; 0 for those of a sigmoid."""
     if not training.towers:
         return {}
-    inputs = zip(training.towers[0].inputs, training.signature)
-    names = {tensor.op.name: spec.name for tensor, spec in inputs}
-    found = {}
+    names, found = training.input_names, {}
+    ends = {tensor.op.name for tensor in training.towers[0].inputs}
     for loss in find_cross_entropies(training.graph, training.before_cost):
         if loss.labels is None or loss.function.startswith("softmax"):
             continue
-        source, shape = trace_back(loss.labels, names), loss.logits.shape
+        source, shape = trace_back(loss.labels, ends), loss.logits.shape
         is_sigmoid = loss.function.startswith("sigmoid")
         num_classes = 0 if is_sigmoid else shape.as_list()[-1] if shape.rank else None
-        if is_sigmoid and any(op.type in _MASKS for op in training.graph.consumers(source.op)):
+        if is_sigmoid and any(op.type in _MASKS for op in source.consumers()):
             continue  # labels such as -1 may be left out
-        if source.op.name in names and (source.shape.rank == 1 or is_sigmoid) and num_classes is not None:
-            found[names[source.op.name]] = num_classes
+        if source.name in names and (source.shape.rank == 1 or is_sigmoid) and num_classes is not None:
+            found[names[source.name]] = num_classes
     return found

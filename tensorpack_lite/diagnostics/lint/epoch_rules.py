@@ -13,7 +13,7 @@ from ...loop.callback import Callback
 from ...tfutils.dependency import operations_needed, operations_of_fetches
 from ...utils.direction import certain_direction
 from ..data_check.remarks import Remark
-from .graph_view import remark_on
+from .graph_view import constant_of, remark_on
 from .rate_rules import find_rates, variable_behind
 from .signed_loss import SignedLoss, find_signed_loss
 from .training import ExaminedTraining
@@ -225,15 +225,25 @@ def rates_of_zero(training: ExaminedTraining, _: FirstEpoch) -> Iterator[Remark]
     """
     T04: when the second epoch begins, a learning rate is 0.
 
-    Why: a callback has set it to 0, e.g. by a division of integers, or has not set it yet.
+    Why: a callback has set it to 0, e.g. by a division of integers, or has not set it yet; or a decay by steps is over.
 
     Args:
         training: the training.
 
     Source: rates that a function of the script computes.
     """
-    rates = [variable_behind(rate) for rate in find_rates(training)]
-    zeros = [rate for rate in rates if rate is not None and not np.any(training.trainer.sess.run(rate))]
+    found = [(rate, variable_behind(rate)) for rate in find_rates(training)]
+    computed = [rate for rate, variable in found if variable is None and _is_of_variables(training, rate)]
+    rates = [*(variable for _, variable in found if variable is not None), *computed]
+    zeros = [rate for rate in rates if not np.any(training.trainer.sess.run(rate))]
     if zeros:
         text = "the learning rate is 0 after the first epoch, so the updates change nothing."
-        yield remark_on("T04", zeros, text, "Look at the callback that sets it.")
+        yield remark_on("T04", zeros, text, "Look at what sets or computes it.")
+
+
+def _is_of_variables(training: ExaminedTraining, rate: tf.Tensor) -> bool:
+    """Return whether a rate is computed from variables alone, e.g. the step, so that its value takes no batch from the data."""
+    before = training.graph.before([rate])
+    is_condition = any("Switch" in training.graph.operations[name].type for name in before)
+    is_of_data = any(map(training.graph.is_source, before))
+    return constant_of(rate) is None and not is_condition and not is_of_data

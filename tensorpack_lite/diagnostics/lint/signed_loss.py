@@ -11,6 +11,7 @@ from .losses import CrossEntropy, find_addends, find_cross_entropies
 _QUOTIENTS = ("Div", "DivNoNan", "RealDiv")
 _SUMS = ("Add", "AddV2", "AddN")
 _LOGARITHMS = ("Log", "Log1p", "LogSoftmax")
+_GATHERS = ("GatherNd", "GatherV2")
 _MAX_DEPTH = 40
 
 
@@ -89,6 +90,8 @@ class _Search:
             return inner and inner._replace(is_mean=is_weighted_mean)
         if op.type == "Mul":
             return self._follow_product(op, depth)
+        if op.type in _GATHERS and _is_log_softmax(op.inputs[0]):
+            return self._own_loss(trace_back(op.inputs[0]).op, op.inputs[1], is_label=True)
         return self._follow_sum(op, depth) if op.type in _SUMS else None
 
     def _own_operations(self, op: Any) -> list[str]:
@@ -114,7 +117,7 @@ class _Search:
                 return inner and inner._replace(is_mean=False)
         return None
 
-    def _own_loss(self, logarithm: Any, labels: tf.Tensor) -> SignedLoss | None:
+    def _own_loss(self, logarithm: Any, labels: tf.Tensor, is_label: bool = False) -> SignedLoss | None:
         """Return the loss labels * log(p), which is minus a cross entropy, if the labels depend on the data alone."""
         before = self._graph.before([labels])
         is_of_data = any(map(self._graph.is_source, before)) and not before & self._trainable
@@ -122,16 +125,51 @@ class _Search:
         is_vector = (
             labels.shape.rank is not None and labels.shape.rank < 2
         )  # perhaps an advantage, which may be negative
-        if is_of_data and is_of_model and (not is_vector or _is_of_numbers_of_classes(labels)):
+        if is_of_data and is_of_model and (is_label or not is_vector or _is_of_numbers_of_classes(labels)):
             return SignedLoss(logarithm, None, True, False, [])
         return None
 
     def _follow_sum(self, op: Any, depth: int) -> SignedLoss | None:
         """Return the loss y * log(p) + (1 - y) * log(1 - p)."""
-        found = [self.follow(tensor, depth - 1) for tensor in op.inputs]
+        found = self._follow_pair(op) or [self.follow(tensor, depth - 1) for tensor in op.inputs]
         if len(found) != 2 or any(one is None or one.loss is not None for one in found):
             return None
         return found[0] if found[0].is_negated == found[1].is_negated else None  # type: ignore[union-attr]
+
+    def _follow_pair(self, op: Any) -> list[SignedLoss | None]:
+        """Return the losses in y * log(p) + (1 - y) * log(1 - p), whose two weights say that y is a label; otherwise empty."""
+        products = [trace_back(tensor).op for tensor in op.inputs]
+        if len(products) != 2 or any(product.type != "Mul" for product in products):
+            return []
+        pairs = [_logarithm_first(product) for product in products]
+        first, second = (trace_back(labels) for _, labels in pairs)
+        if not (_is_complement(first, second) or _is_complement(second, first)):
+            return []
+        return [self._own_loss(logarithm.op, labels, is_label=True) for logarithm, labels in pairs]
+
+
+def _logarithm_first(product: Any) -> list[tf.Tensor]:
+    """Return the factors of a product, the one that is a logarithm first."""
+    return sorted(map(trace_back, product.inputs), key=lambda tensor: tensor.op.type not in _LOGARITHMS)
+
+
+def _is_complement(first: tf.Tensor, second: tf.Tensor) -> bool:
+    """Return whether the first tensor is 1 - the second one."""
+    if first.op.type != "Sub" or trace_back(first.op.inputs[1]) is not second:
+        return False
+    one = constant_of(first.op.inputs[0])
+    return one is not None and bool((one == 1).all())
+
+
+def _is_log_softmax(tensor: tf.Tensor) -> bool:
+    """Return whether a tensor is log(softmax(x)), perhaps with a small constant inside."""
+    op = trace_back(tensor).op
+    if op.type != "Log":
+        return op.type == "LogSoftmax"
+    inner = trace_back(op.inputs[0]).op
+    if inner.type in _SUMS:
+        inner = next((trace_back(t).op for t in inner.inputs if constant_of(t) is None), inner)
+    return inner.type == "Softmax"
 
 
 def _is_of_numbers_of_classes(labels: tf.Tensor) -> bool:

@@ -50,6 +50,7 @@ class ExaminedTraining:
         step: the names of the operations that these run.
         towers: the training towers.
         signature: the `TensorSpec` of each of their inputs.
+        input_names: the names in the signature by those of the tensors; a queue has one operation for all inputs.
         inference_names: the names of the inference towers, without that of a tower that has none.
         runners: the InferenceRunners.
         sources: the inputs of training.
@@ -70,6 +71,8 @@ class ExaminedTraining:
         self.signature = [] if tower_func is None else tower_func.input_signature
         inference = [] if tower_func is None else tower_func.towers.inference()
         self.inference_names: set[str] = {tower.ns_name for tower in inference} - {""}
+        inputs = zip(self.towers[0].inputs, self.signature) if self.towers else ()
+        self.input_names: dict[str, str] = {tensor.name: spec.name for tensor, spec in inputs}
         self.runners = [cb for cb in self.callbacks if isinstance(cb, InferenceRunnerBase)]
         resets = [cb for cb in self.callbacks if isinstance(cb, ResetInput)]
         self.sources = [reset.source for reset in resets]

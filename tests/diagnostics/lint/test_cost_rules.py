@@ -328,6 +328,10 @@ def dangling(image, label, other):
     return right(image, label)
 
 
+def only_its_shape(image, label, other):
+    return right(image, label) + 0.0 * tf.reduce_sum(tf.zeros_like(other)) / tf.cast(tf.shape(other)[0], tf.float32)
+
+
 def in_the_cost(image, label, other):
     return right(image, label) * (1 + tf.reduce_mean(tf.cast(other, tf.float32)))
 
@@ -348,6 +352,7 @@ def in_inference(image, label, other):
         (dangling, {}, ["G02"]),
         (ignored, {"dtype": tf.int32, "shape": (None, 7), "name": "tokens"}, ["G02"]),
         (ignored, {"shape": (None, 8, 8, 3), "name": "second"}, ["G02"]),
+        (only_its_shape, {}, ["G02"]),
         (in_the_cost, {}, []),
         (in_a_statistic, {}, []),
         (in_inference, {}, []),

@@ -17,6 +17,7 @@ from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.models import FullyConnected, l2_regularizer, regularize_cost
+from tensorpack_lite.tfutils.common import get_global_step_var
 from tensorpack_lite.train.config import TrainConfig
 from tensorpack_lite.train.interface import launch_train_with_config
 from tensorpack_lite.train.multi_gpu import SyncMultiGPUTrainerReplicated
@@ -77,6 +78,34 @@ def sigmoid_with_minus(image, label):
     return tf.negative(tf.reduce_sum(tf.nn.sigmoid_cross_entropy_with_logits(labels=truth, logits=logits)))
 
 
+def binary_of_numbers_without_minus(image, label):
+    truth, logits = tf.reduce_mean(image, [1, 2, 3]), FullyConnected("fc", image, 1)[:, 0]
+    p = tf.sigmoid(logits)
+    return tf.reduce_mean(truth * tf.math.log(p + 1e-7) + (1 - truth) * tf.math.log(1 - p + 1e-7))
+
+
+def _gathered(image, label):
+    p = tf.nn.softmax(logits_of(image)) + 1e-8
+    return tf.gather_nd(tf.math.log(p), tf.stack([tf.range(tf.shape(label)[0]), label], 1))
+
+
+def gathered_without_minus(image, label):
+    return tf.reduce_mean(_gathered(image, label))
+
+
+def gathered(image, label):
+    return -tf.reduce_mean(_gathered(image, label))
+
+
+def policy_gradient_of_gathered(image, label):
+    return tf.reduce_mean(_gathered(image, label) * (tf.reduce_mean(image, [1, 2, 3]) - 0.5))
+
+
+def two_policy_gradients(image, label):
+    p, advantage = tf.sigmoid(FullyConnected("fc", image, 1)[:, 0]), tf.reduce_mean(image, [1, 2, 3]) - 0.5
+    return tf.reduce_mean(advantage * tf.math.log(p) + (0.5 - advantage) * tf.math.log(1 - p))
+
+
 def own_cross_entropy(image, label):
     truth, logarithm = log_of(image, label)
     return -tf.reduce_mean(tf.reduce_sum(truth * logarithm, 1))
@@ -116,7 +145,8 @@ def weighted_mean(image, label):
 
 @pytest.mark.parametrize(
     "get_cost",
-    [without_minus, without_minus_log_softmax, with_minus, with_a_negative_factor, binary_without_minus, sigmoid_with_minus],
+    [without_minus, without_minus_log_softmax, with_minus, with_a_negative_factor, binary_without_minus, sigmoid_with_minus,
+     binary_of_numbers_without_minus, gathered_without_minus],
     ids=lambda value: value.__name__,
 )  # fmt: skip
 def test_wrong_signs(get_cost):
@@ -130,7 +160,7 @@ def test_wrong_signs(get_cost):
 @pytest.mark.parametrize(
     "get_cost",
     [right, own_cross_entropy, own_binary_cross_entropy, adversary, policy_gradient, policy_gradient_of_cross_entropies,
-     entropy, weighted_mean],
+     entropy, weighted_mean, gathered, policy_gradient_of_gathered, two_policy_gradients],
     ids=lambda value: value.__name__,
 )  # fmt: skip
 def test_right_signs(get_cost):
@@ -154,6 +184,8 @@ def train(get_cost=right, rate=0.1, callbacks=(), steps=120, epochs=2, trainer=N
 
     class Model(Classifier):
         def optimizer(self):
+            if callable(rate):
+                return tf.train.GradientDescentOptimizer(rate())
             variable = tf.get_variable("learning_rate", initializer=float(rate), trainable=False)
             return tf.train.GradientDescentOptimizer(variable)
 
@@ -234,9 +266,10 @@ def test_negative_costs(log_lines, get_cost):
          "that of equal probabilities is 2.3."),
         ({"callbacks": [HyperParamSetterWithFunc("learning_rate", lambda epoch, rate: 0.1 * (epoch < 1))]},
          "the learning rate is 0 after the first epoch"),
+        ({"rate": lambda: tf.train.polynomial_decay(0.1, get_global_step_var(), 60, 0.0)}, "the learning rate is 0"),
         ({"rate": 0, "callbacks": [CallbackFactory(trigger=lambda self: None)]}, "the learning rate is 0 after the first epoch"),
     ],
-    ids=["ascent", "small rate", "one epoch", "tf.losses", "schedule", "rate of 0"],
+    ids=["ascent", "small rate", "one epoch", "tf.losses", "schedule", "decay", "rate of 0"],
 )  # fmt: skip
 def test_first_epochs_without_success(log_lines, kwargs, words):
     """A first epoch that ends with a larger cost, a cost like that of chance, or a rate of 0 has a remark."""

@@ -206,6 +206,21 @@ class TestData:
         (line,) = remarks(log_lines)
         assert "D02 label: labels are in [1, 10], but the last layer has 10 classes, from 0 to 9." in line
 
+    @pytest.mark.parametrize("make", INPUTS[:2], ids=["Feed", "Queue"])
+    @pytest.mark.parametrize("scale", [1, 255])
+    def test_image_as_label(self, log_lines, make, scale):
+        """If an image is the label of a sigmoid cross entropy, its range is examined, and not that of the numbers of classes."""
+
+        def autoencoder(image, label):
+            flat = tf.reshape(image, [-1, 192])
+            logits = FullyConnected("fc", flat, 192)
+            return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=flat, logits=logits))
+
+        assert (3, None) == train(autoencoder, make(images(label=lambda k: k, scale=scale)))
+        found = [line for line in remarks(log_lines) if "D02" in line]
+        assert (scale > 1) == bool(found)
+        assert all("D02 image: labels are in [" in line for line in found)
+
     def test_labels_in_runs(self, log_lines):
         """Sorted labels have a remark when four windows of 500 have passed."""
         blank = np.ones((8, 8, 3), "float32")
