@@ -114,7 +114,7 @@ def get_parser(doc: str | None, name: str) -> argparse.ArgumentParser:
     return parser
 
 
-def train_model(model: ModelDesc, args: argparse.Namespace, trainer: Trainer, schedule: Callback) -> None:
+def train_model(model: ModelDesc, args: argparse.Namespace, trainer: SingleCostTrainer, schedule: Callback) -> None:
     """Train, validate on all validation images after each epoch, and print the last error."""
     images, validation = get_raw_data(args.data, args.data_dir)
     # One worker process: with several, the order of the batches depends on their speed, and so does the result.

@@ -177,8 +177,10 @@ def main(argv=None) -> None:
     start(args)
     train = read_split(args.data, "train")
     test = read_split(args.data, "test")
-    labelled = choose_labels(*train, args.seed)
-    images, label = labelled if args.scratch else train
+    images, label = train
+    labelled = choose_labels(images, label, args.seed)
+    if args.scratch:
+        images, label = labelled
     data = get_views(images, label)
     draw_views(data, f"{args.log_dir}/views.png")
     model = Model(images.shape[1:], args.scratch, args.steps_per_epoch * args.max_epoch)

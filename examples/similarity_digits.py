@@ -194,11 +194,12 @@ def measure_recall(features: np.ndarray, label: np.ndarray, is_unseen: np.ndarra
 def straighten(image: np.ndarray) -> np.ndarray:
     """Return the image with its strokes in the center, upright and of a standard size, by its moments."""
     moments = cv2.moments(image)
-    x, y = moments["m10"] / moments["m00"], moments["m01"] / moments["m00"]
+    x = moments["m10"] / moments["m00"]
+    y = moments["m01"] / moments["m00"]
     scale = np.sqrt((moments["mu20"] + moments["mu02"]) / moments["m00"]) / 6
     slant = scale * moments["mu11"] / moments["mu02"]
     center = (SIZE - 1) / 2
-    matrix = np.float32([[scale, slant, x - (scale + slant) * center], [0, scale, y - scale * center]])
+    matrix = np.array([[scale, slant, x - (scale + slant) * center], [0, scale, y - scale * center]], "float32")
     return cv2.warpAffine(image, matrix, (SIZE, SIZE), flags=cv2.WARP_INVERSE_MAP | cv2.INTER_LINEAR)
 
 

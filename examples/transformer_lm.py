@@ -68,8 +68,8 @@ class Model(ModelDesc):
         x = tf.cast(x, self.dtype)
         new_cache = []
         small = tf.random_normal_initializer(stddev=0.02)
-        layers = [FullyConnected, MultiHeadAttention]
-        with varreplace.custom_getter_scope(get_float32), argscope(layers, kernel_initializer=small):
+        initializers = argscope([FullyConnected, MultiHeadAttention], kernel_initializer=small)
+        with varreplace.custom_getter_scope(get_float32), initializers:
             for k in range(LAYERS):
                 with tf.variable_scope(f"layer{k}"):
                     x, seen = self.add_layer(x, cache[:, k], bias, [batch, length, UNITS])
