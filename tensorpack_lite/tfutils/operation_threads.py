@@ -184,7 +184,7 @@ def set_threads(
     """
     Set the number of threads for each operation in the config of a session that will be created.
 
-    Nothing changes if the user has given the config, or if there is a GPU, where these threads only prepare the work.
+    Nothing changes if the user has given the config or changed its number, or if there is a GPU, where these threads only prepare the work.
 
     Args:
         creator: the creator of the session. Others than `NewSessionCreator` are left alone.
@@ -197,13 +197,16 @@ def set_threads(
     """
     if not isinstance(creator, NewSessionCreator) or creator.user_provided_config or get_num_gpu():
         return ""
+    if threads is None and creator.config.intra_op_parallelism_threads != creator.chosen_threads:
+        return ""
     reason = ""
     if threads is None and cores >= 2:
         work = measure_or_warn(measure)
         if work is not None:
             threads = choose_threads(work, cores)
             reason = describe_choice(threads, work, cores)
-    creator.config.intra_op_parallelism_threads = max(1, int(cores)) if threads == 0 else threads or 1
+    creator.chosen_threads = max(1, int(cores)) if threads == 0 else threads or 1
+    creator.config.intra_op_parallelism_threads = creator.chosen_threads
     return reason
 
 

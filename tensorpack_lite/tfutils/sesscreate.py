@@ -48,6 +48,8 @@ class NewSessionCreator(tf.train.SessionCreator):
     library sets them before it creates the first session, if there is a GPU.
     """
 
+    chosen_threads = 1  # for each operation; what the config says unless the user changes it
+
     def __init__(self, target: str = "", config: tf.ConfigProto | None = None) -> None:
         self.target = target
         self.user_provided_config = config is not None

@@ -136,6 +136,14 @@ class TestChoice:
         for creator in (NewSessionCreator(config=config), ReuseSessionCreator(None)):
             set_threads(creator, lambda: LARGE, 2)
         assert 7 == config.intra_op_parallelism_threads
+        creator = NewSessionCreator()
+        creator.config.intra_op_parallelism_threads = 7
+        set_threads(creator, lambda: LARGE, 2)
+        assert 7 == creator.config.intra_op_parallelism_threads
+        creator = NewSessionCreator()
+        for work, expected in ((LARGE, 2), (SMALL, 1), (LARGE, 2)):  # a creator of several predictors
+            set_threads(creator, lambda work=work: work, 2)
+            assert expected == creator.config.intra_op_parallelism_threads
         monkeypatch.setattr(operation_threads, "get_num_gpu", lambda: 1)
         creator = NewSessionCreator()
         set_threads(creator, lambda: LARGE, 2)
