@@ -12,18 +12,6 @@ VERSION = re.search(
     re.MULTILINE,
 ).group(1)
 
-# All that the examples import, but for Optuna, Ray and Keras 2, which messages name.
-EXAMPLES = [
-    'ale-py; python_version >= "3.9"',  # has Atari's games inside
-    # classic_control: draws CartPole; on Python 3.7, newer versions need a newer NumPy than TensorFlow 1.15 runs with
-    'gymnasium[classic_control]<0.27; python_version < "3.8"',
-    'gymnasium[classic_control]; python_version >= "3.8"',
-    "matplotlib",
-    "opencv-python-headless",
-    "pycocotools",
-    "scikit-image",
-    "scikit-learn",  # contains the 1,797 digits of dataset.Digits
-]
 EXTRAS = {
     # TensorFlow is an extra because `dataflow` and `utils` run without it, and it has several package names.
     "tf": [
@@ -32,8 +20,18 @@ EXTRAS = {
         'protobuf<3.21; python_version < "3.8"',
         'tensorflow>=2.12; python_version >= "3.8"',
     ],
-    "examples": EXAMPLES,
-    "gallery": EXAMPLES,  # the name before 2026-12
+    # All that the examples import, but for Optuna, Ray and Keras 2, which messages name.
+    "examples": [
+        'ale-py; python_version >= "3.9"',  # has Atari's games inside
+        # classic_control: draws CartPole; on Python 3.7, newer versions need a newer NumPy than TensorFlow 1.15 runs with
+        'gymnasium[classic_control]<0.27; python_version < "3.8"',
+        'gymnasium[classic_control]; python_version >= "3.8"',
+        "matplotlib",
+        "opencv-python-headless",
+        "pycocotools",
+        "scikit-image",
+        "scikit-learn",  # contains the 1,797 digits of dataset.Digits
+    ],
     "image": ["opencv-python-headless"],
     "datasets": [
         "opencv-python-headless",
@@ -101,6 +99,7 @@ EXTRAS = {
     ],
 }
 # Horovod is not an extra: it must be built for the installed TensorFlow. contrib/install_horovod.py builds it.
+EXTRAS["gallery"] = EXTRAS["examples"]  # the name before 2026-12
 EXTRAS["all"] = sorted(
     {line for name in ("tf", "examples", "gallery", "image", "datasets", "formats", "dev") for line in EXTRAS[name]}
 )

@@ -13,13 +13,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...utils.missing_names import explain_missing_names
+from ..base import IndexedData
 from .bsds500 import BSDS500
 from .caltech101 import Caltech101Silhouettes
 from .cifar import Cifar10, Cifar100, CifarBase
 from .digits import Digits
 from .ilsvrc import ILSVRC12, ILSVRC12Files, TinyImageNet
 from .ilsvrc_meta import ILSVRCMeta
-from .indexed import IndexedData, LabelledFiles, StoredPairs
+from .indexed import LabelledFiles, StoredPairs
 from .mnist import FashionMnist, Mnist
 from .places import Places365Standard
 from .svhn import SVHNDigit
