@@ -89,6 +89,9 @@ class PredictConfig:
         self.create_graph = bool(create_graph)
         self._num_processes = 1  # that predict at the same time
 
+    def _share_cores(self, num_processes: int) -> None:
+        self._num_processes = num_processes
+
     def _maybe_create_graph(self) -> tf.Graph:
         return tf.Graph() if self.create_graph else tf.get_default_graph()
 

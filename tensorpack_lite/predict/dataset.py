@@ -220,7 +220,7 @@ def _predict_all(config: PredictConfig, gpu: str, num_processes: int, pipe: conn
     """Run in a child process: answer each (index, datapoint) with (index, result, error, traceback)."""
     enable_death_signal(_warn=False)
     os.environ["CUDA_VISIBLE_DEVICES"] = gpu
-    config._num_processes = num_processes
+    config._share_cores(num_processes)
     predictor = None
     while True:
         index, dp = pipe.recv()

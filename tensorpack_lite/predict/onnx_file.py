@@ -21,8 +21,8 @@ def require_packages() -> None:
     Raises:
         ImportError: one is not installed.
     """
-    for package in ("onnxruntime", "tf2onnx"):
-        load_optional(package, _WHO)
+    load_optional("onnxruntime", _WHO)
+    load_optional("tf2onnx", _WHO)
 
 
 def convert(graph_def: tf.GraphDef, inputs: Mapping[str, str], outputs: Mapping[str, str], opset: int | None) -> bytes:

@@ -8,6 +8,7 @@ from typing import Callable, NamedTuple, Sequence
 from ..compat import TF_VERSION
 from ..compat import tfv1 as tf
 from ..utils import logger
+from ..utils.cores import usable_cores
 from ..utils.gpu import get_num_gpu
 from .dependency import operations_needed
 from .flops import PRODUCTS, count_flops, num_elements
@@ -205,9 +206,14 @@ def set_threads(
         if work is not None:
             threads = choose_threads(work, cores)
             reason = describe_choice(threads, work, cores)
-    creator.chosen_threads = max(1, int(cores)) if threads == 0 else threads or 1
-    creator.config.intra_op_parallelism_threads = creator.chosen_threads
+    creator._set_threads(max(1, int(cores)) if threads == 0 else threads or 1)
     return reason
+
+
+def threads_in(config: tf.ConfigProto | None) -> int:
+    """Return the number of threads for each operation in a session's config; all cores if it has none."""
+    number = 0 if config is None else int(config.intra_op_parallelism_threads)
+    return number or max(1, int(usable_cores()))
 
 
 def describe_choice(threads: int, work: Work, cores: float) -> str:

@@ -61,6 +61,9 @@ class NewSessionCreator(tf.train.SessionCreator):
                 "already used a GPU."
             )
 
+    def _set_threads(self, number: int) -> None:
+        self.chosen_threads = self.config.intra_op_parallelism_threads = number
+
     def create_session(self) -> tf.Session:
         """
         Create the session.

@@ -50,8 +50,8 @@ REQUIRED = {
     "zmq",
 }
 OPTIONAL = {
-    "IPython", "PIL", "comet_ml", "crc32c", "cv2", "h5py", "horovod", "lmdb", "matplotlib", "mlflow", "pyarrow", "pynvml", "scipy",
-    "skimage", "sklearn", "tf_keras", "tf_slim", "wandb",
+    "IPython", "PIL", "comet_ml", "crc32c", "cv2", "h5py", "horovod", "lmdb", "matplotlib", "mlflow", "onnx", "onnxruntime", "pyarrow",
+    "pynvml", "safetensors", "scipy", "skimage", "sklearn", "tf2onnx", "tf_keras", "tf_slim", "wandb",
 }  # fmt: skip
 
 # Imports inside functions that are allowed besides those of optional packages, with the reason.

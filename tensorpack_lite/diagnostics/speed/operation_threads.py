@@ -11,7 +11,15 @@ from ...loop.extension import ExtendedTrainer, Extension
 from ...loop.trainer import LoopTrainer, find_step_ops
 from ...tfutils.exact.state import find_exact
 from ...tfutils.not_repeatable import Operation, find_not_repeatable
-from ...tfutils.operation_threads import Work, choose_threads, measure_or_warn, measure_work, predict_gain, set_threads
+from ...tfutils.operation_threads import (
+    Work,
+    choose_threads,
+    measure_or_warn,
+    measure_work,
+    predict_gain,
+    set_threads,
+    threads_in,
+)
 from ...utils import logger
 from ...utils.checks import check_count
 from ...utils.cores import usable_cores
@@ -78,16 +86,17 @@ def advise_threads(trainer: ExtendedTrainer) -> str:
 
 def threads_of(trainer: LoopTrainer) -> int | None:
     """Return the number in the config of the session, where 0 means all cores; None if the config is not known."""
-    config: tf.ConfigProto | None = None
-    if trainer.arguments is not None:
-        config = getattr(trainer.arguments.session_creator, "config", None)
+    config = _config_of(trainer)
     return None if config is None else int(config.intra_op_parallelism_threads)
+
+
+def _config_of(trainer: LoopTrainer) -> tf.ConfigProto | None:
+    return None if trainer.arguments is None else getattr(trainer.arguments.session_creator, "config", None)
 
 
 def operations_not_repeatable(trainer: LoopTrainer) -> list[Operation]:
     """Return the operations of a step whose results may differ between two runs with the same inputs, with the number of threads."""
-    threads = threads_of(trainer) or max(1, int(usable_cores()))
-    return find_not_repeatable(find_step_ops(trainer), threads)
+    return find_not_repeatable(find_step_ops(trainer), threads_in(_config_of(trainer)))
 
 
 def _cores_of(trainer: ExtendedTrainer) -> float:

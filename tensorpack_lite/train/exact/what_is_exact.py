@@ -7,12 +7,13 @@ from ...callbacks.saver import ModelSaver
 from ...compat import ensure_graph_mode
 from ...compat import tfv1 as tf
 from ...dataflow.exact.stage_position import ResumeReport
-from ...diagnostics.speed.operation_threads import operations_not_repeatable
 from ...loop.callback import Callback
 from ...loop.group import innermost
 from ...loop.trainer import LoopTrainer, find_step_ops
 from ...tfutils.exact.lost import find_lost_state
 from ...tfutils.exact.state import ExactResume, begin_exact
+from ...tfutils.not_repeatable import find_not_repeatable
+from ...tfutils.operation_threads import threads_in
 from ...tfutils.random import determinism_switches, find_stateful_random_ops
 from ...tfutils.sessinit import SaverRestore, SessionInit
 from ...tfutils.xla import is_compiled_later
@@ -123,7 +124,7 @@ def say_what_is_exact(
 
 def _results_that_differ(trainer: LoopTrainer) -> list[str]:
     """Return a clause for each cause for which operations may compute other results in each run."""
-    found = operations_not_repeatable(trainer)
+    found = find_not_repeatable(find_step_ops(trainer), threads_in(_session_config(trainer)))
     reasons = dict.fromkeys(operation.reason for operation in found)
     return [
         f"{list_names([operation.name for operation in found if operation.reason == reason])}: {reason} ({_DOCS}#cpu-threads)"
