@@ -22,7 +22,8 @@ from ...utils.stacks import Line, describe_place, format_stacks, is_in_lock, lin
 from .wait_graph import find_chain
 
 _FOR_ROOM, _ENDED = STATE_WORDS[WAITS_FOR_ROOM], STATE_WORDS[ENDED]
-_SESSION, _FEED = os.path.join("python", "client", "session.py"), os.path.join("input_source", "feed.py")
+_SESSIONS = (os.path.join("python", "client", "session.py"), os.path.join("compat", "session.py"))
+_FEED = os.path.join("input_source", "feed.py")
 _BEFORE_THE_FIRST = "StagingInput puts it there in the first step; evaluate tensors of the model only after that."
 _PY_FUNC = "script_ops.py"
 _MAX_THREADS = 4
@@ -85,7 +86,7 @@ def stack_of(thread: threading.Thread) -> list[Line]:
 
 def _find_source(trainer: ExtendedTrainer, stack: Sequence[Line]) -> InputSource | None:
     """Return the input whose data a run of the main thread uses: that of the training or of an InferenceRunner."""
-    if not (_is_in(stack, _SESSION) or _is_in(stack, _FEED)):
+    if not any(_is_in(stack, file) for file in (*_SESSIONS, _FEED)):
         return None
     call = trainer.current_call
     callback = None if call is None else innermost(call.callback)
