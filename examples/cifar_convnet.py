@@ -94,8 +94,8 @@ def get_raw_data(name: str, directory: str = "") -> tuple:
         validation.reset_state()
         validation.rng = np.random.RandomState(0)  # the same colors in each run and in each epoch
         return train, DataFromList(list(validation), shuffle=False)
-    directory = directory or None
-    return dataset.Cifar10("train", dir=directory), dataset.Cifar10("test", shuffle=False, dir=directory)
+    train = dataset.Cifar10("train", dir=directory or None)
+    return train, dataset.Cifar10("test", shuffle=False, dir=directory or None)
 
 
 def augment(ds: DataFlow, name: str) -> DataFlow:

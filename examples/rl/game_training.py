@@ -134,9 +134,9 @@ def report(args: argparse.Namespace, trainer: Trainer) -> None:
     figures = {"network": trainer.monitors.get_latest("mean_score")}
     games = make_evaluation_games(args)
     if args.env.startswith("CartPole"):
-        figures["a rule: push to where the pole falls"] = np.mean(play(games, follow_pole))
+        figures["a rule: push to where the pole falls"] = float(np.mean(play(games, follow_pole)))
         games = make_evaluation_games(args)
-    figures["random actions"] = np.mean(play(games, choose_at_random(games[0].num_actions)))
+    figures["random actions"] = float(np.mean(play(games, choose_at_random(games[0].num_actions))))
     title = f"mean score of {len(games)} games of {args.env}"
     common.print_summary(args, title, figures, {"scores.png": "scores after each epoch"})
 
