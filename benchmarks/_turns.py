@@ -98,6 +98,37 @@ class Child:
             self.directory.cleanup()
 
 
+def run_in_turn(arguments, blocks, end=Child.end):
+    """
+    Start children together, and let each run blocks in turn.
+
+    Args:
+        arguments: name -> the arguments of Python for a child.
+        blocks: blocks of each child that count; the first one does not.
+        end: ends a child.
+
+    Returns:
+        name -> the figure of each block.
+    """
+    children, figures = {}, {name: [] for name in arguments}
+    try:
+        for name, words in arguments.items():
+            children[name] = Child(words, wait=False)
+        for child in children.values():
+            child.answer()
+        names = list(children)
+        for number in range(blocks + 1):
+            shift = number % len(names)
+            for name in names[shift:] + names[:shift]:
+                figure = children[name].run()
+                if number:
+                    figures[name].append(figure)
+    finally:
+        for child in children.values():
+            end(child)
+    return figures
+
+
 def interval(values):
     """Return the median and its interval of 95 % confidence: that of the sign test."""
     values = sorted(values)

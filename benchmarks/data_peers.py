@@ -41,7 +41,7 @@ import sys
 import time
 
 import numpy as np
-from _turns import Child, Turns, interval
+from _turns import Turns, interval, run_in_turn
 
 BATCHES = {"arrays": 128, "jpeg": 32, "large": 64, "records": 256}
 PASS = 256  # images of a pass of "first_jpeg"
@@ -253,26 +253,11 @@ def check(batch, case):
 
 
 # The comparison -------------------------------------------------------------------------------------------------------
-def run_blocks(names, case, blocks):
-    """Start the processes, and return name -> the microseconds of a batch in each block, without the first block."""
-    children, figures = {}, {name: [] for name in names}
-    try:
-        for name in names:
-            children[name] = Child([os.path.abspath(__file__), "--child", name, json.dumps(case)], wait=False)
-        for child in children.values():
-            child.answer()
-        for number in range(blocks + 1):
-            shift = number % len(names)
-            for name in names[shift:] + names[:shift]:
-                figure = children[name].run()
-                if number:
-                    figures[name].append(figure)
-    finally:
-        for child in children.values():
-            child.end()
-            with contextlib.suppress(ProcessLookupError):  # workers of grain outlive their parent
-                os.killpg(child.process.pid, signal.SIGKILL)
-    return figures
+def end_with_workers(child):
+    """End a child, and the workers of grain, which outlive it."""
+    child.end()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.process.pid, signal.SIGKILL)
 
 
 def compare(case, wanted, rounds, blocks):
@@ -283,7 +268,8 @@ def compare(case, wanted, rounds, blocks):
     print(f"\n{title}, {workers} workers; not installed: {', '.join(missing) or 'none'}")
     times, ratios = {name: [] for name in names}, {name: [] for name in names}
     for _ in range(rounds):
-        figures = run_blocks(names, case, blocks)
+        arguments = {name: [os.path.abspath(__file__), "--child", name, json.dumps(case)] for name in names}
+        figures = run_in_turn(arguments, blocks, end_with_workers)
         for name in names:
             times[name] += figures[name]
             ratios[name] += [other / base for other, base in zip(figures[name], figures["ours"])]

@@ -41,7 +41,7 @@ import sys
 import tempfile
 
 import _peer_models as models
-from _turns import Child, Turns, interval
+from _turns import Turns, interval, run_in_turn
 
 SECONDS = 0.5  # of a block
 
@@ -340,33 +340,17 @@ def compare(trainings, rounds, blocks):
     names = list(trainings)
     times, ratios = {name: [] for name in names}, {name: [] for name in names}
     for _ in range(rounds):
-        figures = run_blocks(trainings, blocks)
+        figures = run_in_turn(
+            {
+                name: [os.path.abspath(__file__), "--child", peer, json.dumps(vars(case))]
+                for name, (peer, case) in trainings.items()
+            },
+            blocks,
+        )
         for name in names:
             times[name].append(interval(figures[name])[0])
             ratios[name] += [other / base for other, base in zip(figures[name], figures[names[0]])]
     return {name: {"us": interval(times[name])[0], "ratio": interval(ratios[name])} for name in names}
-
-
-def run_blocks(trainings, blocks):
-    """Start the processes together, and return name -> the microseconds a step of each block, without the first block."""
-    children, figures = {}, {name: [] for name in trainings}
-    try:
-        for name, (peer, case) in trainings.items():
-            arguments = [os.path.abspath(__file__), "--child", peer, json.dumps(vars(case))]
-            children[name] = Child(arguments, wait=False)
-        for child in children.values():
-            child.answer()
-        names = list(children)
-        for number in range(blocks + 1):
-            shift = number % len(names)
-            for name in names[shift:] + names[:shift]:
-                figure = children[name].run()
-                if number:
-                    figures[name].append(figure)
-    finally:
-        for child in children.values():
-            child.end()
-    return figures
 
 
 def main(argv=None):

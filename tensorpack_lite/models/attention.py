@@ -12,7 +12,7 @@ from ..tfutils.random import dropout as drop
 from ..tfutils.symbolic_functions import widen
 from ..utils.checks import check_fraction
 from .arguments import convert_to_tflayer_args
-from .checks import find_training, layer_title, require_integer, warn_if_called_twice
+from .checks import find_training, layer_title, require_integer, require_sequences, warn_if_called_twice
 from .outputs import bias_and_activate, name_output
 from .registry import layer_register
 from .shape_utils import StaticDynamicShape
@@ -98,8 +98,8 @@ def MultiHeadAttention(
     if key is not None and value is None:
         raise ValueError(f"{layer_title(_LAYER)}: key is given without value. Pass both, or only value.")
     query, is_self = _require_sequences("the input", inputs), value is None
-    value = query if value is None else _require_sequences("value", value, query)
-    key = value if key is None else _require_sequences("key", key, value, same_length=True)
+    value = query if value is None else _require_beside("value", value, query)
+    key = value if key is None else _require_beside("key", key, value, same_length=True)
     num_heads = require_integer(_LAYER, "num_heads", num_heads)
     key_dim = _divide(query, num_heads) if key_dim is None else require_integer(_LAYER, "key_dim", key_dim)
     value_dim = key_dim if value_dim is None else require_integer(_LAYER, "value_dim", value_dim)
@@ -267,30 +267,21 @@ def _require_mask(name: str, mask: tf.Tensor, expected: list[int | None]) -> tf.
     return tf.cast(mask, tf.bool)
 
 
-def _require_sequences(
-    what: str, tensor: tf.Tensor, other: tf.Tensor | None = None, same_length: bool = False
-) -> tf.Tensor:
-    """Return sequences [N, T, D] in the dtype to compute in. N and the dtype must be those of `other`, T if `same_length`."""
-    tensor = to_compute_dtype(tf.convert_to_tensor(tensor))
+def _require_beside(what: str, tensor: tf.Tensor, other: tf.Tensor, same_length: bool = False) -> tf.Tensor:
+    """Return sequences whose N and dtype are those of other sequences, and T if `same_length`."""
+    tensor = _require_sequences(what, tensor)
     title = layer_title(_LAYER)
-    if tensor.shape.ndims != 3 or tensor.shape.as_list()[2] is None:
-        raise ValueError(
-            f"{title}: {what} has the wrong shape (expected 3 axes: datapoints, positions, and features of known size, got "
-            f"{tensor.shape}). If TensorFlow does not know the size, use x.set_shape(...)."
-        )
-    if not tensor.dtype.is_floating:
-        raise ValueError(
-            f"{title}: {what} has the wrong dtype (expected a floating dtype, got {tensor.dtype.name}). Turn integers into "
-            "embeddings with tf.nn.embedding_lookup, or use tf.cast."
-        )
-    if other is None:
-        return tensor
     if tensor.dtype != other.dtype:
         raise ValueError(f"{title}: {what} has the wrong dtype (expected {other.dtype.name}, got {tensor.dtype.name}).")
     shape = other.shape[: 2 if same_length else 1].concatenate([None] * (1 if same_length else 2))
     if not tensor.shape.is_compatible_with(shape):
         raise ValueError(f"{title}: {what} has the wrong shape (expected {shape}, got {tensor.shape}).")
     return tensor
+
+
+def _require_sequences(what: str, tensor: tf.Tensor) -> tf.Tensor:
+    """Return sequences [N, T, D] in the dtype to compute in."""
+    return require_sequences(_LAYER, to_compute_dtype(tf.convert_to_tensor(tensor)), what)
 
 
 def _divide(query: tf.Tensor, num_heads: int) -> int:

@@ -57,6 +57,32 @@ def require_rank(
     )
 
 
+def require_sequences(layer: str, inputs: tf.Tensor, what: str = "the input") -> tf.Tensor:
+    """
+    Return the inputs, which must be floating-point sequences [N, T, D] or [T, N, D] with known D.
+
+    Args:
+        layer: the kind of layer, for messages.
+        inputs: the tensor.
+        what: its role, for messages.
+
+    Raises:
+        ValueError: another rank or dtype, or D is not known.
+    """
+    title = f"{layer_title(layer)}: {what}"
+    if inputs.shape.ndims != 3 or inputs.shape.as_list()[2] is None:
+        raise ValueError(
+            f"{title} has the wrong shape (expected 3 axes: datapoints, steps, and features of known size, got {inputs.shape}). If "
+            "TensorFlow does not know the size, use x.set_shape(...)."
+        )
+    if not inputs.dtype.is_floating:
+        raise ValueError(
+            f"{title} has the wrong dtype (expected a floating dtype, got {inputs.dtype.name}). Turn integers into embeddings with "
+            "tf.nn.embedding_lookup, or use tf.cast."
+        )
+    return inputs
+
+
 def require_known_channels(layer: str, inputs: tf.Tensor, axis: int) -> int:
     """
     Return the number of channels, which determines the shapes of variables.

@@ -15,7 +15,7 @@ from ..compat import tfv1 as tf
 from ..tfutils.precision import to_float32
 from ..tfutils.tower.context import get_current_tower_context
 from .arguments import convert_to_tflayer_args
-from .checks import layer_title, refuse_tape_around_loop, require_integer
+from .checks import layer_title, refuse_tape_around_loop, require_integer, require_sequences
 from .outputs import name_output
 from .recurrent_cells import GRUCell, LSTMCell, RecurrentCell, Step
 from .recurrent_cells import LSTMStateTuple as LSTMStateTuple
@@ -165,7 +165,7 @@ def _run_layers(
 ) -> tuple[tf.Tensor, Any]:
     """Run all cells of a layer, one after the other; arguments as in LSTM."""
     layer = cell.layer
-    x = _require_sequences(layer, inputs)
+    x = require_sequences(layer, to_float32(tf.convert_to_tensor(inputs)))
     run_steps = _unrolled if _is_unrolled(layer, x.shape.as_list()[0 if time_major else 1], unroll) else _scan
     if run_steps is _scan:
         refuse_tape_around_loop(layer)
@@ -274,21 +274,6 @@ def _unrolled(step: Step, inputs: object, state: Any, backward: bool) -> Any:
         states.append(state)
     states = states[::-1] if backward else states
     return tf.nest.map_structure(lambda *parts: tf.stack(parts), *states)
-
-
-def _require_sequences(layer: str, inputs: tf.Tensor) -> tf.Tensor:
-    inputs = to_float32(tf.convert_to_tensor(inputs))
-    if inputs.shape.ndims != 3 or inputs.shape.as_list()[2] is None:
-        raise ValueError(
-            f"{layer_title(layer)}: the input has the wrong shape (expected 3 axes: datapoints, steps, and features of known "
-            f"size, got {inputs.shape}). If TensorFlow does not know the size, use x.set_shape(...)."
-        )
-    if not inputs.dtype.is_floating:
-        raise ValueError(
-            f"{layer_title(layer)}: the input has the wrong dtype (expected a floating dtype, got {inputs.dtype.name}). Turn "
-            "integers into embeddings with tf.nn.embedding_lookup, or use tf.cast."
-        )
-    return inputs
 
 
 def _find_valid_steps(

@@ -83,7 +83,7 @@ def _keep(kept: List[Any], logged: Any, last_step: Optional[int]) -> None:
     part = _part(logged.step, last_step)
     same_part = [earlier for earlier in kept if _part(earlier.step, last_step) == part]
     if all(earlier.step <= logged.step for earlier in same_part):
-        kept[:] = sorted([*(one for one in kept if one not in same_part), logged], key=lambda one: one.step)
+        kept[:] = sorted([*(image for image in kept if image not in same_part), logged], key=lambda image: image.step)
 
 
 def _part(step: int, last_step: Optional[int]) -> int:

@@ -20,30 +20,10 @@ _DIVIDED = 2e6  # FLOPs; smaller operations are not divided
 _ASSUMED_BATCH, _ASSUMED_SIZE = 32, 64  # for dimensions that the graph does not know
 _LARGEST_COPY = 1 << 28  # bytes of constants; copying takes several times as much memory, and fails from 2 GB on
 # operations that copy nothing, or little
-_FREE = frozenset(
-    [
-        "Const",
-        "ConcatV2",
-        "ExpandDims",
-        "Identity",
-        "IdentityN",
-        "NoOp",
-        "Pack",
-        "Placeholder",
-        "ReadVariableOp",
-        "Reshape",
-        "Shape",
-        "ShapeN",
-        "Slice",
-        "Split",
-        "SplitV",
-        "Squeeze",
-        "StridedSlice",
-        "Unpack",
-        "VarHandleOp",
-        "VariableV2",
-    ]
-)
+_FREE = (
+    "ConcatV2", "Const", "ExpandDims", "Identity", "IdentityN", "NoOp", "Pack", "Placeholder", "ReadVariableOp", "Reshape", "Shape",
+    "ShapeN", "Slice", "Split", "SplitV", "Squeeze", "StridedSlice", "Unpack", "VarHandleOp", "VariableV2",
+)  # fmt: skip
 
 
 class Work(NamedTuple):

@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
+import numpy as np
 from fakes.small_convnet import SmallConvNet
 
 from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.models import (
+    BatchNorm,
+    Conv2D,
+    Conv2DTranspose,
+    Dropout,
+    FullyConnected,
+    GlobalAvgPooling,
+    LayerNorm,
+    MaxPooling,
+    PReLU,
+)
 from tensorpack_lite.predict.config import PredictConfig
 from tensorpack_lite.predict.export import ModelExporter
 from tensorpack_lite.tfutils.sessinit import DictRestore
+
+IMAGES = np.random.RandomState(0).rand(3, 8, 8).astype("float32")
+
+
+def convnet(x):
+    """Return the probabilities of a network with many kinds of layers for images [N, H, W]."""
+    x = BatchNorm("bn", Conv2D("conv", x[..., tf.newaxis], 4, 3))
+    x = MaxPooling("pool", PReLU("prelu", x), 2)
+    x = LayerNorm("ln", Conv2DTranspose("deconv", x, 4, 3, strides=2))
+    return tf.nn.softmax(FullyConnected("fc", Dropout(GlobalAvgPooling("gap", x)), 5))
+
+
+def look_up(x):
+    """Look a tensor up in a table."""
+    initializer = tf.lookup.KeyValueTensorInitializer(tf.range(2, dtype=tf.int64), [5.0, 7.0])
+    return tf.lookup.StaticHashTable(initializer, 0.0).lookup(tf.cast(x * 3, tf.int64))
 
 
 class Scale(SmallConvNet):

@@ -6,22 +6,13 @@ import sys
 
 import numpy as np
 import pytest
-from fakes.exported import changed
+from fakes.exported import IMAGES, changed, convnet, look_up
 
 from tensorpack_lite.compat import TF_VERSION, TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.models import (
     LSTM,
-    BatchNorm,
-    Conv2D,
-    Conv2DTranspose,
-    Dropout,
-    FullyConnected,
-    GlobalAvgPooling,
-    LayerNorm,
-    MaxPooling,
     MultiHeadAttention,
-    PReLU,
 )
 from tensorpack_lite.predict.base import OfflinePredictor
 from tensorpack_lite.predict.config import PredictConfig
@@ -31,24 +22,10 @@ from tensorpack_lite.tfutils.tower.context import TowerContext
 from tensorpack_lite.tfutils.varmanip import save_checkpoint_vars
 from tensorpack_lite.train import ModelDesc
 
-IMAGES = np.random.RandomState(0).rand(3, 8, 8).astype("float32")
-
-
-def convnet(x):
-    x = BatchNorm("bn", Conv2D("conv", x[..., tf.newaxis], 4, 3))
-    x = MaxPooling("pool", PReLU("prelu", x), 2)
-    x = LayerNorm("ln", Conv2DTranspose("deconv", x, 4, 3, strides=2))
-    return tf.nn.softmax(FullyConnected("fc", Dropout(GlobalAvgPooling("gap", x)), 5))
-
 
 def attention(x):
     y = MultiHeadAttention("self", x, 2, causal=True)
     return MultiHeadAttention("cross", y, 2, value=x, key_mask=tf.reduce_any(x > 0.5, 2))
-
-
-def look_up(x):
-    initializer = tf.lookup.KeyValueTensorInitializer(tf.range(2, dtype=tf.int64), [5.0, 7.0])
-    return tf.lookup.StaticHashTable(initializer, 0.0).lookup(tf.cast(x * 3, tf.int64))
 
 
 CONVERTED = {

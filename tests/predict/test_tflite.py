@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fakes.exported import IMAGES, convnet, look_up
 
 from tensorpack_lite.compat import TF_VERSION, TensorSpec, tensorflow
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.models import (
-    BatchNorm,
-    Conv2D,
-    Conv2DTranspose,
-    Dropout,
-    FullyConnected,
-    GlobalAvgPooling,
-    LayerNorm,
-    MaxPooling,
-    PReLU,
-)
 from tensorpack_lite.predict.config import PredictConfig
 from tensorpack_lite.predict.export import ModelExporter
 from tensorpack_lite.tfutils.sessinit import SessionInit
@@ -28,27 +18,14 @@ pytestmark = [
     pytest.mark.skipif(TF_VERSION < (2, 0), reason="the page converts with TensorFlow 2"),
     pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated:UserWarning"),
 ]
-IMAGES = np.random.RandomState(0).rand(3, 8, 8).astype("float32")
-
-
-def layers(x):
-    x = BatchNorm("bn", Conv2D("conv", x[..., tf.newaxis], 4, 3))
-    x = MaxPooling("pool", PReLU("prelu", x), 2)
-    x = LayerNorm("ln", Conv2DTranspose("deconv", x, 4, 3, strides=2))
-    return tf.nn.softmax(FullyConnected("fc", Dropout(GlobalAvgPooling("gap", x)), 5))
 
 
 def loop(x):
     return tf.while_loop(lambda k, a: k < 4, lambda k, a: (k + 1, a * 0.5 + x), [0, x])[1]
 
 
-def look_up(x):
-    initializer = tf.lookup.KeyValueTensorInitializer(tf.range(2, dtype=tf.int64), [5.0, 7.0])
-    return tf.lookup.StaticHashTable(initializer, 0.0).lookup(tf.cast(x * 3, tf.int64))
-
-
 CONVERTED = {
-    "layers": layers,
+    "layers": convnet,
     "loop": loop,
     "condition": lambda x: tf.cond(tf.reduce_sum(x) > 0, lambda: x * 2.0, lambda: x),
     "resize": lambda x: tf.image.resize_bilinear(x[..., tf.newaxis], [16, 16]),

@@ -159,6 +159,7 @@ def trainer_of(rows, creator, local_size=1):
         local_size=local_size,
         tower_func=SimpleNamespace(towers=SimpleNamespace(training=lambda: [tower])),
         find_callbacks=lambda kind: [],
+        extensions=[],
         train_op=end.op,
         step_ops=[],
     )
@@ -183,6 +184,15 @@ class TestExtension:
         advice = advise_threads(trainer_of(rows, creator))
         assert told in advice
         assert bool(told) == bool(advice)
+
+    def test_no_advice_about_a_predicted_number(self):
+        """The work is not measured again if the number in use was predicted."""
+        trainer = trainer_of(20000, NewSessionCreator())
+        trainer.extensions.append(OperationThreads())
+        trainer.extensions[0].after_setup(trainer)
+        trainer.find_callbacks = None  # the work could not be measured
+        assert trainer.extensions[0].is_predicted
+        assert "" == advise_threads(trainer)
 
     def test_no_advice_without_the_work(self, log_lines):
         """The verdict on the speed gives no advice, and no error, if the work cannot be measured."""

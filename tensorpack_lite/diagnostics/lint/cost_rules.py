@@ -93,7 +93,7 @@ def unused_regularization(training: ExaminedTraining) -> Iterator[Remark]:
         if name in training.step or name.startswith(is_elsewhere) or not _may_regularize(op):
             continue
         before = training.graph.before([op])
-        is_norm = any(operations[one].type in _NORMS for one in before)
+        is_norm = any(operations[inner].type in _NORMS for inner in before)
         is_of_data = any(map(training.graph.is_source, before))
         # Keras computes a loss that is used once more
         forgotten = (before & variables) - is_regularized

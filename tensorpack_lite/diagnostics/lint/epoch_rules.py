@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Callable, Iterator
+from typing import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -59,14 +59,11 @@ class FirstEpoch(Callback):
     """
     Callback that examines the first epoch of a training that is not resumed. `Lint` registers it.
 
-    If the cost is one cross entropy, it fetches the cost of the first and the last 20 steps of the epoch, unless this would change
-    anything: take data, or run an operation with state, that the steps do not run.
-
     Attributes:
-        loss: the cross entropy; None if the cost is anything else.
-        first, last: the costs of these steps.
+        loss: the cross entropy whose costs are known; None without one.
+        first, last: the costs of the first and the last 20 steps; empty if they are not known.
 
-    Runs at: before_train, before_run and after_run (in these steps), after_epoch, before_epoch, after_train.
+    Runs at: before_train, after_epoch, before_epoch, after_train.
     """
 
     def __init__(self) -> None:
@@ -75,7 +72,7 @@ class FirstEpoch(Callback):
         self.last: list[float] = []
         self._training: ExaminedTraining | None = None
         self._apply: Callable[..., None] | None = None
-        self._is_over = self._is_checked = False
+        self._is_over = False
 
     def begin(self, training: ExaminedTraining, losses: list[SignedLoss], apply: Callable[..., None]) -> None:
         """
@@ -87,33 +84,10 @@ class FirstEpoch(Callback):
             apply: takes a rule and its arguments, and reports the remarks of the rule.
         """
         self._training, self._apply = training, apply
-        if training.cost is not None and training.cost.shape.ndims == 0:
-            self.loss = next((loss for loss in losses if not loss.is_negated), None)
-        self._args = tf.train.SessionRunArgs(training.cost)
 
     def _before_train(self) -> None:
         if self.trainer.loop.is_resumed:
             self._apply = None
-
-    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
-        if self._apply is None or self.loss is None or self._is_over:
-            return None
-        if not self._is_checked:
-            self._is_checked = True
-            if _changes_anything(self._args.fetches, ctx.original_args.fetches):
-                self.loss = None
-                return None
-        step, steps = self.local_step, self.trainer.steps_per_epoch
-        return self._args if step < _NUM_COSTS or step >= max(_FEWEST_STEPS, steps) - _NUM_COSTS else None
-
-    def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
-        if run_values.results is None:
-            return
-        cost = float(run_values.results)
-        (self.first if self.local_step < _NUM_COSTS else self.last).append(cost)
-        if cost < 0 and self._apply is not None:
-            self._apply(negative_cross_entropy, self, cost)
-            self.loss = None
 
     def _after_epoch(self) -> None:
         self._is_over = True
@@ -135,10 +109,53 @@ class FirstEpoch(Callback):
         return 0.0 if self.loss is None else float(sum(self.trainer.sess.run(self.loss.others)))
 
 
-def _changes_anything(cost: tf.Tensor, fetches: object) -> bool:
-    """Return whether a run that also computes the cost may have other effects than one of the fetches alone."""
+class FirstEpochCost(FirstEpoch):
+    """
+    FirstEpoch of a trainer with a cost.
+
+    If the cost is one cross entropy, it fetches the cost of the first and the last 20 steps of the epoch, unless this would change
+    anything: take data, or run an operation with state, that the steps do not run.
+
+    Runs at: as FirstEpoch; before_run and after_run (in these steps).
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_checked = False
+
+    def begin(self, training: ExaminedTraining, losses: list[SignedLoss], apply: Callable[..., None]) -> None:
+        """Examine the first epoch of a training; see FirstEpoch."""
+        super().begin(training, losses, apply)
+        self._args = tf.train.SessionRunArgs(training.cost)
+        if training.cost.shape.ndims == 0:
+            known = [loss for loss in losses if not loss.is_negated and not _changes_anything(loss.others, ())]
+            self.loss = next(iter(known), None)
+
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
+        if self._apply is None or self.loss is None or self._is_over:
+            return None
+        if not self._is_checked:
+            self._is_checked = True
+            if _changes_anything([self._args.fetches], ctx.original_args.fetches):
+                self.loss = None
+                return None
+        step, steps = self.local_step, self.trainer.steps_per_epoch
+        return self._args if step < _NUM_COSTS or step >= max(_FEWEST_STEPS, steps) - _NUM_COSTS else None
+
+    def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
+        if run_values.results is None:
+            return
+        cost = float(run_values.results)
+        (self.first if self.local_step < _NUM_COSTS else self.last).append(cost)
+        if cost < 0 and self._apply is not None:
+            self._apply(negative_cross_entropy, self, cost)
+            self.loss = None
+
+
+def _changes_anything(tensors: Sequence[tf.Tensor], fetches: object) -> bool:
+    """Return whether a run that also computes some tensors may have other effects than one of the fetches alone."""
     known = {op.name for op in operations_of_fetches(fetches)}
-    added = [op for op in operations_needed([cost]) if op.name not in known and op.type not in _READS]
+    added = [op for op in operations_needed(tensors) if op.name not in known and op.type not in _READS]
     return any(op.type == "Placeholder" or (op.op_def is not None and op.op_def.is_stateful) for op in added)
 
 
@@ -246,4 +263,5 @@ def _is_of_variables(training: ExaminedTraining, rate: tf.Tensor) -> bool:
     before = training.graph.before([rate])
     is_condition = any("Switch" in training.graph.operations[name].type for name in before)
     is_of_data = any(map(training.graph.is_source, before))
-    return constant_of(rate) is None and not is_condition and not is_of_data
+    is_constant = constant_of(rate) is not None
+    return not (is_constant or is_condition or is_of_data or _changes_anything([rate], ()))

@@ -14,7 +14,7 @@ from ...utils.checks import check_choice
 from ...utils.notes import write_note
 from ..data_check.remarks import Remark, join_remarks, show_remarks
 from .data import examine_first, watch_data
-from .epoch_rules import FirstEpoch, find_loss
+from .epoch_rules import FirstEpoch, FirstEpochCost, find_loss
 from .rules import GRAPH_RULES, RULE_IDS
 from .step_rules import first_cost, judged_terms, train_on_one_batch
 from .training import ExaminedTraining
@@ -43,7 +43,7 @@ class Lint(Extension):
     def before_setup(self, trainer: ExtendedTrainer) -> None:
         """Register the callback that examines the first epoch."""
         if self.mode != "off":
-            trainer.register_callback(FirstEpoch())
+            trainer.register_callback(FirstEpoch() if trainer.cost is None else FirstEpochCost())
 
     def after_setup(self, trainer: ExtendedTrainer) -> None:
         """

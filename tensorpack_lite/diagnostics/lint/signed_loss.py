@@ -122,9 +122,8 @@ class _Search:
         before = self._graph.before([labels])
         is_of_data = any(map(self._graph.is_source, before)) and not before & self._trainable
         is_of_model = bool(self._graph.before([logarithm]) & self._trainable)
-        is_vector = (
-            labels.shape.rank is not None and labels.shape.rank < 2
-        )  # perhaps an advantage, which may be negative
+        # a vector may be an advantage, which may be negative
+        is_vector = labels.shape.rank is not None and labels.shape.rank < 2
         if is_of_data and is_of_model and (is_label or not is_vector or _is_of_numbers_of_classes(labels)):
             return SignedLoss(logarithm, None, True, False, [])
         return None
@@ -132,7 +131,7 @@ class _Search:
     def _follow_sum(self, op: Any, depth: int) -> SignedLoss | None:
         """Return the loss y * log(p) + (1 - y) * log(1 - p)."""
         found = self._follow_pair(op) or [self.follow(tensor, depth - 1) for tensor in op.inputs]
-        if len(found) != 2 or any(one is None or one.loss is not None for one in found):
+        if len(found) != 2 or any(loss is None or loss.loss is not None for loss in found):
             return None
         return found[0] if found[0].is_negated == found[1].is_negated else None  # type: ignore[union-attr]
 

@@ -45,18 +45,18 @@ def _counts_right(tensor: tf.Tensor, depth: int = _MAX_DEPTH) -> bool | None:
     op = trace_back(tensor).op
     if depth == 0 or not op.inputs:
         return None
-    constants = [constant_of(one) for one in op.inputs[:2]]
+    constants = [constant_of(factor) for factor in op.inputs[:2]]
     if op.type in ("Mean", "Sum", "DivNoNan", "RealDiv", "Div", "LogicalNot"):
         inner = _counts_right(op.inputs[0], depth - 1)
         return inner if inner is None or op.type != "LogicalNot" else not inner
-    if op.type in ("Mul", "Sub") and len([one for one in constants if one is not None]) == 1:
+    if op.type in ("Mul", "Sub") and sum(constant is not None for constant in constants) == 1:
         index = 1 if constants[0] is not None else 0
         inner = _counts_right(op.inputs[index], depth - 1)
         is_flipped = op.type == "Sub" and index == 1
         return inner if inner is None or not is_flipped else not inner
     if op.type not in _COMPARISONS:
         return None
-    is_whole = any(_is_whole(trace_back(one)) for one in op.inputs)
+    is_whole = any(_is_whole(trace_back(value)) for value in op.inputs)
     is_ranked = op.type.startswith("InTopK")
     return _COMPARISONS[op.type] if is_ranked or (is_whole and constants == [None, None]) else None
 

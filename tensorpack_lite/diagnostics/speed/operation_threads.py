@@ -38,6 +38,7 @@ class OperationThreads(Extension):
 
     Attributes:
         threads: as given.
+        is_predicted: whether the number in use is the one that is predicted to be faster.
 
     Raises:
         ValueError: the number is negative or not whole.
@@ -46,6 +47,7 @@ class OperationThreads(Extension):
     state_name = "intra_op_threads"
 
     def __init__(self, threads: int | None = None) -> None:
+        self.is_predicted = False
         self.threads = None if threads is None else check_count("TrainConfig: intra_op_threads", threads)
 
     def after_setup(self, trainer: ExtendedTrainer) -> None:
@@ -54,6 +56,7 @@ class OperationThreads(Extension):
             creator = trainer.arguments.session_creator
             reason = set_threads(creator, lambda: _work_of(trainer), _cores_of(trainer), self.threads)
             if reason:
+                self.is_predicted = True
                 logger.info(reason)
 
     def state_dict(self, trainer: ExtendedTrainer) -> Any:
@@ -73,7 +76,8 @@ class OperationThreads(Extension):
 def advise_threads(trainer: ExtendedTrainer) -> str:
     """Return a sentence if another number of threads for each operation is predicted to be faster; otherwise ""."""
     now, cores = threads_of(trainer), _cores_of(trainer)
-    if now is None or cores < 2 or get_num_gpu():
+    is_predicted = any(isinstance(part, OperationThreads) and part.is_predicted for part in trainer.extensions)
+    if is_predicted or now is None or cores < 2 or get_num_gpu():
         return ""
     work = measure_or_warn(lambda: _work_of(trainer))
     if work is None:

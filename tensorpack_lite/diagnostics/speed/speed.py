@@ -159,10 +159,10 @@ class Speed(Callback):
         facts = window.facts(self._epoch_seconds, trainer.callbacks.epoch_seconds, self._mean_calls(window))
         facts = facts._replace(is_alone=self._channel.size == 1)
         verdict = judge(facts)
-        if verdict.limit == GRAPH:
+        is_new = self._last is None or verdict.limit not in (self._last.limit, VARIES)
+        if is_new and verdict.limit == GRAPH:
             verdict = verdict._replace(text=verdict.text + advise_threads(trainer))
         self._summary = summarize(facts, verdict)
-        is_new = self._last is None or verdict.limit not in (self._last.limit, VARIES)
         if is_new and verdict.limit == CALLBACKS and self._calls is None:
             self._calls = CallTimes([trainer.callbacks, trainer.hooked_sess])
             self._window, self._remaining = self._make_window(), 0.0

@@ -98,6 +98,7 @@ def mean_of_each_tower(image, label):
 
 
 def terms_in_any_order(image, label):
+    tf.set_random_seed(1)
     cost = right(image, label)
     return tf.square(tf.raw_ops.AccumulateNV2(inputs=[cost, cost * 2, cost * 3], shape=[]))
 
