@@ -12,6 +12,18 @@ VERSION = re.search(
     re.MULTILINE,
 ).group(1)
 
+# All that the examples import, but for Optuna, Ray and Keras 2, which messages name.
+EXAMPLES = [
+    'ale-py; python_version >= "3.9"',  # has Atari's games inside
+    # classic_control: draws CartPole; on Python 3.7, newer versions need a newer NumPy than TensorFlow 1.15 runs with
+    'gymnasium[classic_control]<0.27; python_version < "3.8"',
+    'gymnasium[classic_control]; python_version >= "3.8"',
+    "matplotlib",
+    "opencv-python-headless",
+    "pycocotools",
+    "scikit-image",
+    "scikit-learn",  # contains the 1,797 digits of dataset.Digits
+]
 EXTRAS = {
     # TensorFlow is an extra because `dataflow` and `utils` run without it, and it has several package names.
     "tf": [
@@ -20,18 +32,8 @@ EXTRAS = {
         'protobuf<3.21; python_version < "3.8"',
         'tensorflow>=2.12; python_version >= "3.8"',
     ],
-    # All that the examples import, but for Optuna, Ray and Keras 2, which messages name.
-    "examples": [
-        'ale-py; python_version >= "3.9"',  # has Atari's games inside
-        # classic_control: draws CartPole; on Python 3.7, newer versions need a newer NumPy than TensorFlow 1.15 runs with
-        'gymnasium[classic_control]<0.27; python_version < "3.8"',
-        'gymnasium[classic_control]; python_version >= "3.8"',
-        "matplotlib",
-        "opencv-python-headless",
-        "pycocotools",
-        "scikit-image",
-        "scikit-learn",  # contains the 1,797 digits of dataset.Digits
-    ],
+    "examples": EXAMPLES,
+    "gallery": EXAMPLES,  # the name before 2026-12
     "image": ["opencv-python-headless"],
     "datasets": [
         "opencv-python-headless",
@@ -99,7 +101,6 @@ EXTRAS = {
     ],
 }
 # Horovod is not an extra: it must be built for the installed TensorFlow. contrib/install_horovod.py builds it.
-EXTRAS["gallery"] = EXTRAS["examples"]  # the name before 2026-12
 EXTRAS["all"] = sorted(
     {line for name in ("tf", "examples", "gallery", "image", "datasets", "formats", "dev") for line in EXTRAS[name]}
 )
