@@ -151,7 +151,7 @@ def _is_same(a: Any, b: Any) -> bool:
         return set(a) == set(b) and all(_is_same(a[name], b[name]) for name in a)
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(map(_is_same, a, b))
-    return bool(a == b)
+    return bool(a == b) or (a != a and b != b)  # NaN is the same as NaN
 
 
 def _cleaned(value: Any, directory: str) -> Any:

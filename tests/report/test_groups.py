@@ -101,6 +101,13 @@ def test_what_is_not_described(tmp_path):
     assert [["a", "b", "c"], ["d"]] == members(groups)
 
 
+def test_nan_is_the_same_as_nan(tmp_path):
+    """A NaN in a manifest, e.g. a constant that the script chose, does not separate runs."""
+    values = {"hyperparameters": {"fill": float("nan")}, "schedules": [float("nan")]}
+    groups = groups_of(*[write(tmp_path, name, seed=ord(name), **values) for name in "abc"])
+    assert ([["a", "b", "c"]], []) == (members(groups), groups.columns)
+
+
 def test_two_are_compared(tmp_path):
     """Two training runs, and those without a manifest, are not a group."""
     assert [["a"], ["b"]] == members(groups_of(write(tmp_path, "a", seed=1), write(tmp_path, "b", seed=2)))
