@@ -15,9 +15,9 @@ VERSION = re.search(
 # All that the examples import, but for Optuna, Ray and Keras 2, which messages name.
 EXAMPLES = [
     'ale-py; python_version >= "3.9"',  # has Atari's games inside
-    # classic_control: draws CartPole; on Python 3.7, newer versions need a newer NumPy than TensorFlow 1.15 runs with
+    # classic control: draws CartPole; on Python 3.7, newer versions need a newer NumPy than TensorFlow 1.15 runs with
     'gymnasium[classic_control]<0.27; python_version < "3.8"',
-    'gymnasium[classic_control]; python_version >= "3.8"',
+    'gymnasium[classic-control]; python_version >= "3.8"',
     "matplotlib",
     "opencv-python-headless",
     "pycocotools",
