@@ -35,6 +35,7 @@ extensions = [
     "inline_code",
 ]
 exclude_patterns = ["_build", "decisions"]
+highlight_language = "none"  # of blocks without a language: output, not Python
 # Pages that were merged into others: old page, new address.
 redirects = {
     "callback_stock": "callbacks.html#callbacks-by-task",
