@@ -23,7 +23,7 @@ from tensorpack_lite.dataflow.map_thread import MultiThreadMapData
 from tensorpack_lite.dataflow.mapping import MapData
 from tensorpack_lite.dataflow.mix import ConcatData, JoinData
 from tensorpack_lite.dataflow.raw import DataFromList
-from tensorpack_lite.dataflow.records import COUNT, STATE_WORDS, Page, new_record, read_record
+from tensorpack_lite.dataflow.records import COUNT, Page
 from tensorpack_lite.dataflow.repeat import FixedSizeData, RepeatedData, RepeatedDataPoint
 from tensorpack_lite.dataflow.runner import MultiProcessRunnerZMQ
 from tensorpack_lite.dataflow.runner_thread import MultiThreadRunner
@@ -125,14 +125,6 @@ class TestCounts:
         list(flow)
         assert [[0], [1]] == [one for _, one in zip(range(2), flow)]
         assert NUM + 2 == flow._meter.read().count
-
-    def test_two_open_passes(self):
-        """Two open passes of one stage are counted together."""
-        flow = source()
-        flow.reset_state()
-        one, other = iter(flow), iter(flow)
-        next(one), next(other), next(one)
-        assert 3 == flow._meter.read().count
 
     def test_a_call_through_super(self):
         """A subclass that calls `__iter__` and `reset_state` of its base class is counted once."""
@@ -373,22 +365,6 @@ def stop_at_7(datapoint):
 
 
 class TestRecords:
-    def test_a_record(self):
-        """A new record is empty and has a name; a page cuts a long one."""
-        page = Page()
-        for record in (new_record("MapData(ä)"), page.new_record("MapData(ä)")[0]):
-            reading = read_record(record)
-            assert ("MapData(ä)", -1, 0, "idle") == (
-                reading.name,
-                reading.parent,
-                reading.count,
-                reading.state,
-            )
-        reading = read_record(page.new_record("x" * 1000, parent=3)[0])
-        assert ("x" * 96, 3) == (reading.name, reading.parent)
-        page.close_handle()
-        assert 5 == len(STATE_WORDS)
-
     def test_a_full_page(self):
         """A page that is full gives records that only this process sees."""
         page = Page()
