@@ -55,6 +55,7 @@ def test_many_ranks_that_may_still_meet(size, limit):
         (["gather", "busy", "step"], [{0}], "Rank 0 and rank 2"),
         (["gather", "gather"], [{0}], None),  # the second has not given its value yet
         (["gather", "busy"], [{0}], None),
+        (["gather", "variables"], [{0}], None),
         (["gather", "gather"], [{0, 1}], None),
     ],
 )
