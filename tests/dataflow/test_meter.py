@@ -15,7 +15,7 @@ from fakes.waiting import wait_until
 
 from tensorpack_lite.dataflow import meter as meters
 from tensorpack_lite.dataflow import part_timing as part
-from tensorpack_lite.dataflow.base import DataFlow, ProxyDataFlow, RNGDataFlow
+from tensorpack_lite.dataflow.base import DataFlow, ProxyDataFlow
 from tensorpack_lite.dataflow.batch import BatchData, BatchDataByShape
 from tensorpack_lite.dataflow.map_and_batch import MultiProcessMapAndBatchData
 from tensorpack_lite.dataflow.map_process import MultiProcessMapData
@@ -168,29 +168,6 @@ class TestCounts:
             next(source)
             assert 0 == Item.alive
 
-    def test_the_guard_is_released(self):
-        """A pass that is left ends the generator of the stage at once."""
-        flow = BatchDataByShape(source(), 2, 0)
-        flow.reset_state()
-        for _ in range(2):
-            for _ in flow:
-                break
-
-    def test_random_numbers_do_not_change(self):
-        """Timing draws nothing from the generator of a stage."""
-
-        class Noise(RNGDataFlow):
-            def __iter__(self):
-                for _ in range(100):
-                    yield [self.rng.randint(1 << 30)]
-
-        flow = Noise()
-        flow.reset_state()
-        state = flow.rng.get_state()
-        seen = [one for (one,) in flow]
-        flow.rng.set_state(state)
-        assert [flow.rng.randint(1 << 30) for _ in range(100)] == seen
-
 
 class TestTimes:
     def test_own_time(self, clock):
@@ -201,13 +178,6 @@ class TestTimes:
         inner = meter.children[0].read()
         assert (12, 360e-9) == (inner.num_timed, pytest.approx(inner.wall))
         assert 0 == meter.children[0].children[0].read().wall
-
-    def test_several_datapoints_for_one(self, clock):
-        """A stage that takes several datapoints for each one that it yields has only its own time."""
-        meter = one_pass(Work(Work(source(), clock, 30), clock, 5, num=4))
-        assert (3, 15e-9) == (meter.read().num_timed, pytest.approx(meter.read().wall))
-        inner = meter.children[0].read()
-        assert (12, 360e-9) == (inner.num_timed, pytest.approx(inner.wall))
 
     def test_several_sources(self, clock):
         """The time of each of several sources is its own."""
