@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import random
 
 import numpy as np
@@ -161,6 +162,23 @@ class HoldsFirst(HoldsBack):
                 held.append(pair)
         while held and not self.is_forever:
             yield held.pop()[1]
+
+
+class Delay(HoldsBack):
+    """A user's class that yields each datapoint when it has read the next three, and those that are left at the end."""
+
+    def __init__(self, ds):
+        super().__init__(ds, capacity=3)
+
+    def advance(self, held, source, num_done):
+        if num_done == 0:
+            held.clear()
+        for pair in source:
+            held.append(pair)
+            if len(held) > 3:
+                yield held.pop(0)[1]
+        while held:
+            yield held.pop(0)[1]
 
 
 class TwoEarly(HoldsBack):
@@ -338,6 +356,8 @@ STAGES = {
     "pairs": lambda: Pairs(shuffled()),
     "pairs, replayed": lambda: FixedSizeData(Pairs(Pairs(Drawing())), 5),
     "random delay": lambda: RandomDelay(Pairs(Drawing())),
+    **{f"delay of {num}": lambda num=num: Delay(shuffled(num)) for num in (0, 1, 3, 4, 9)},
+    **{f"delays of {num}": lambda num=num: RepeatedData(Delay(Delay(shuffled(num))), 2) for num in (0, 1, 3, 4, 9)},
     "shuffle, left early": lambda: FixedSizeData(LocallyShuffleData(shuffled(), 4, num_reuse=2), 7, keep_state=False),
     "by shape, left early": lambda: FixedSizeData(BatchDataByShape(shaped(), 2, 0), 3, keep_state=False),
 }
@@ -701,6 +721,19 @@ def test_what_is_held_for_long(name):
         next(datapoints)
     last = list(restored(make, through_json(flow.get_state())))[-1]
     assert repr(HELD_LONG[name](0)) == repr(last)
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_pass_left_early(is_recorded):
+    """After a pass that was left early, wherever that was, comes a whole one."""
+    fix_rng_seed(1)
+    for num_read in range(8):
+        flow = Delay(shuffled(7))
+        if is_recorded:
+            flow.set_state(None)
+        flow.reset_state()
+        assert num_read == len(list(itertools.islice(flow, num_read)))
+        assert list(range(7)) == sorted(k for (k,) in flow)
 
 
 def test_recording_does_not_change_a_stage_that_yields_before_it_reads():
