@@ -186,16 +186,6 @@ class TestFailures:
         )
 
     @pytest.mark.slow
-    def test_a_rank_that_keeps_others_waiting(self, connect):
-        """A rank that keeps others waiting for the time limit is a failure that names the places of both."""
-        first, second = connect(2, time_limit=3.0)
-        first.state.update(kind="step", step=4, where="in step 5")
-        second.state.update(kind="busy", step=4, where="in callback Slow, _trigger")
-        told = first.wait_for_failure(60)
-        assert "Rank 1 has kept others waiting for 3 s, last seen after step 4, in callback Slow, _trigger." in told
-        assert "Rank 0: last seen after step 4, in step 5." in told
-
-    @pytest.mark.slow
     def test_ranks_that_can_never_meet(self, connect):
         """A deadlock is found long before the time limit: one rank has left the loop, the other is in its next step."""
         first, second = connect(2, time_limit=300.0)
