@@ -393,34 +393,27 @@ def random_source(r):
 
 def random_stage(r, ds):
     """Return a random stage over a DataFlow."""
-    kind = r.randint(0, 12)
-    if kind == 0:
-        return MapData(ds, lambda dp: [np.add(dp[0], 1)])
-    if kind == 1:
-        return BatchData(MapData(ds, lambda dp: [number(dp)]), r.randint(1, 3), remainder=True)
-    if kind == 2:
-        return RepeatedData(ds, r.randint(1, 3))
-    if kind == 3:
-        return FixedSizeData(ds, r.randint(1, 9), keep_state=r.random() < 0.5)
-    if kind == 4:
-        ds = LocallyShuffleData(ds, r.randint(1, 6), num_reuse=r.randint(1, 3))
-        return FixedSizeData(ds, 11, keep_state=r.random() < 0.5)
-    if kind == 5:
-        return CacheData(ds, shuffle=r.random() < 0.5)
-    if kind == 6:
-        return ConcatData([ds, random_source(r)])
-    if kind == 7:
-        return ConcatData([random_source(r), ds])
-    if kind == 8:
-        return FixedSizeData(RandomChooseData([RepeatedData(ds, -1), RepeatedData(random_source(r), -1)]), 8)
-    if kind == 9:
-        return JoinData([ds, random_source(r)])
-    if kind == 10:
-        return JoinData([ds, ds])
-    if kind == 11:
-        return RepeatedDataPoint(ds, 2)
-    shape = MapData(ds, lambda dp: [np.zeros(number(dp) % 3) + number(dp)])
-    return FixedSizeData(BatchDataByShape(MapData(shape, lambda dp: [dp[0]] if len(dp[0]) else [np.ones(4)]), 2, 0), 5)
+    shapes = MapData(ds, lambda dp: [np.zeros(number(dp) % 3) + number(dp)])
+    stages = [
+        lambda: MapData(ds, lambda dp: [np.add(dp[0], 1)]),
+        lambda: BatchData(MapData(ds, lambda dp: [number(dp)]), r.randint(1, 3), remainder=True),
+        lambda: RepeatedData(ds, r.randint(1, 3)),
+        lambda: FixedSizeData(ds, r.randint(1, 9), keep_state=r.random() < 0.5),
+        lambda: FixedSizeData(
+            LocallyShuffleData(ds, r.randint(1, 6), num_reuse=r.randint(1, 3)), 11, keep_state=r.random() < 0.5
+        ),
+        lambda: CacheData(ds, shuffle=r.random() < 0.5),
+        lambda: ConcatData([ds, random_source(r)]),
+        lambda: ConcatData([random_source(r), ds]),
+        lambda: FixedSizeData(RandomChooseData([RepeatedData(ds, -1), RepeatedData(random_source(r), -1)]), 8),
+        lambda: JoinData([ds, random_source(r)]),
+        lambda: JoinData([ds, ds]),
+        lambda: RepeatedDataPoint(ds, 2),
+        lambda: FixedSizeData(
+            BatchDataByShape(MapData(shapes, lambda dp: [dp[0]] if len(dp[0]) else [np.ones(4)]), 2, 0), 5
+        ),
+    ]
+    return stages[r.randint(0, 12)]()
 
 
 def random_pipeline(seed):
