@@ -58,6 +58,15 @@ class Built:
         self.session.close()
 
 
+def check_oracle(row, training=True, build=None):
+    """Check the variables of a layer, and its output against the NumPy function."""
+    with Built(row, training, build=build) as built:
+        values = built.randomize()
+        assert row.variables == {name: tuple(var.shape.as_list()) for name, var in built.variables.items()}
+        expected = row.oracle(built.value.astype(np.float64), values, training)
+        np.testing.assert_allclose(expected, built.run(), rtol=1e-3, atol=1e-4)
+
+
 def test_every_public_layer_has_a_row():
     """Every public name that is registered as a layer has a row in the table."""
     layers = {name for name in models.__all__ if hasattr(getattr(models, name), "__argscope_enabled__")}
@@ -68,10 +77,7 @@ def test_every_public_layer_has_a_row():
 @pytest.mark.parametrize("training", [True, False], ids=["training", "inference"])
 def test_it_equals_numpy(row, training):
     """The output equals that of the NumPy function, in training and in inference."""
-    with Built(row, training) as built:
-        values = built.randomize()
-        expected = row.oracle(built.value.astype(np.float64), values, training)
-        np.testing.assert_allclose(expected, built.run(), rtol=1e-3, atol=1e-4)
+    check_oracle(row, training)
 
 
 @rows()
@@ -131,33 +137,17 @@ def test_reuse_shares(row):
 
 
 @rows([row for row in ROWS if row.data_format])
-def test_nchw_equals_nhwc(row):
-    """With NCHW, a layer computes the same for transposed images."""
+@pytest.mark.parametrize("scoped", [False, True], ids=["argument", "argscope"])
+def test_nchw_equals_nhwc(row, scoped):
+    """With NCHW, from an argument or an argscope, a layer computes the same for transposed images."""
+    option = {"data_format": "NCHW"}
 
     def transposed(x):
-        output = row.build(tf.transpose(x, [0, 3, 1, 2]), data_format="NCHW")
+        with argscope(row.layer, **(option if scoped else {})):
+            output = row.build(tf.transpose(x, [0, 3, 1, 2]), **({} if scoped else option))
         return tf.transpose(output, [0, 2, 3, 1]) if output.shape.ndims == 4 else output
 
-    with Built(row, build=transposed) as built:
-        values = built.randomize()
-        assert row.variables == {name: tuple(var.shape.as_list()) for name, var in built.variables.items()}
-        expected = row.oracle(built.value.astype(np.float64), values, True)
-        np.testing.assert_allclose(expected, built.run(), rtol=1e-3, atol=1e-4)
-
-
-@rows([row for row in ROWS if row.data_format])
-def test_argscope_sets_the_data_format(row):
-    """argscope can set data_format for every layer that has it."""
-
-    def transposed(x):
-        with argscope(row.layer, data_format="NCHW"):
-            output = row.build(tf.transpose(x, [0, 3, 1, 2]))
-        return tf.transpose(output, [0, 2, 3, 1]) if output.shape.ndims == 4 else output
-
-    with Built(row, training=False, build=transposed) as built:
-        values = built.randomize()
-        expected = row.oracle(built.value.astype(np.float64), values, False)
-        np.testing.assert_allclose(expected, built.run(), rtol=1e-3, atol=1e-4)
+    check_oracle(row, training=not scoped, build=transposed)
 
 
 @rows([row for row in ROWS if row.kwargs])
@@ -168,11 +158,7 @@ def test_argscope_applies(row):
         with argscope(row.layer, **row.kwargs):
             return row.call(x)
 
-    with Built(row, build=build) as built:
-        values = built.randomize()
-        assert row.variables == {name: tuple(var.shape.as_list()) for name, var in built.variables.items()}
-        expected = row.oracle(built.value.astype(np.float64), values, True)
-        np.testing.assert_allclose(expected, built.run(), rtol=1e-3, atol=1e-4)
+    check_oracle(row, build=build)
 
 
 @rows()

@@ -220,15 +220,6 @@ def test_session_closed_after_an_error(row, error):
         fails.session.run([])
 
 
-@pytest.mark.slow
-def test_two_trainers_do_not_disturb_each_other(row):
-    """A second trainer in the same process starts with initial weights."""
-    one, two = Watch(row), Watch(row)
-    run(row, one)
-    run(row, two)
-    assert one.values == two.values
-
-
 def test_every_trainer_has_a_row(row):
     """Every public trainer has a row or a reason in `NO_ROW`."""
     public = {name for name in train.__all__ if isinstance(getattr(train, name), type)}

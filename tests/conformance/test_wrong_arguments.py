@@ -100,7 +100,6 @@ MISTAKES = {
         (lambda: setattr(train.TowerTrainer(), "tower_func", max), "expected a TowerFunc, got builtin_function_or_method. Wrap it: TowerFunc"),
     ],
     ValueError: [
-        (lambda: dataflow.RepeatedData(SOURCE, -2), "expected at least -1, got -2"),
         (lambda: train.TrainConfig(steps_per_epoch=-1), "expected at least 0, got -1"),
         (lambda: train.TrainConfig(steps_per_epoch=1, starting_epoch=-1), "starting_epoch .*expected at least 0, got -1"),
         (lambda: callbacks.CometMLMonitor(object(), project_name="x"), r"both an experiment and arguments for a new one, \['project_name'\]"),

@@ -17,7 +17,6 @@ from tensorpack_lite.dataflow.base import (
     ProxyDataFlow,
     RNGDataFlow,
 )
-from tensorpack_lite.dataflow.batch import BatchData
 from tensorpack_lite.dataflow.mapping import MapData
 from tensorpack_lite.utils.utils import fix_rng_seed
 
@@ -178,14 +177,6 @@ class TestTheNames:
 
 
 class TestProxyDataFlow:
-    def test_a_list_is_refused(self):
-        """Wrapping a list raises TypeError, which tells how to wrap it in DataFromList."""
-        with pytest.raises(
-            TypeError,
-            match=r"BatchData: expected a DataFlow, got list. Wrap the data first: BatchData\(DataFromList",
-        ):
-            BatchData([1, 2], 1)
-
     def test_a_look_alike_is_taken(self):
         """Any object that can be iterated and reset is accepted, e.g. a DataFlow of the package `dataflow`."""
 
@@ -269,25 +260,6 @@ class TestDataFlowReentrantGuard:
             copied = pickle.loads(pickle.dumps(guard))
             with copied:
                 pass
-
-    def test_it_is_acquired_at_the_first_next(self):
-        """Two iterators may exist, but only one may run. Closing the first one releases the guard."""
-
-        class Guarded(New):
-            def __init__(self):
-                self.guard = DataFlowReentrantGuard()
-
-            def __iter__(self):
-                with self.guard:
-                    yield from super().__iter__()
-
-        flow = Guarded()
-        first, second = iter(flow), iter(flow)
-        assert [1] == next(first)
-        with pytest.raises(RuntimeError, match="Finish or delete the other iterator"):
-            next(second)
-        first.close()
-        assert [[1], [2]] == list(iter(flow))
 
 
 def test_dataflow_terminated_passes_except_exception():

@@ -102,11 +102,6 @@ class TestBatchData:
         next(iter(BatchData(DataFromGenerator(counting), 3)))
         assert [0, 1, 2] == pulled
 
-    def test_batch_size_larger_than_the_data(self):
-        """A batch size above the length raises ValueError in the constructor, because there would be no batch."""
-        with pytest.raises(ValueError, match="batch_size 3 is larger than the 2 datapoints of DataFromList"):
-            BatchData(flow_of([[1], [2]]), 3)
-
     def test_only_not_implemented_error_means_no_length(self):
         """An error in a user's `__len__` is not hidden."""
 

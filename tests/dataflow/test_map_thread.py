@@ -116,15 +116,6 @@ class TestErrors:
 
 
 class TestLife:
-    def test_threads_run_from_reset_to_the_last_reference(self):
-        """Threads run from `reset_state` until the DataFlow is deleted."""
-        flow = MultiThreadMapData(six(), 3, square)
-        assert [] == workers()
-        ready(flow)
-        assert 3 == len(workers())
-        del flow
-        assert [] == workers()
-
     def test_reset_again(self):
         """A second reset ends the old threads without processing waiting datapoints, and starts at the beginning."""
         slow, calls = threading.Event(), []

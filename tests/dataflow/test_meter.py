@@ -15,7 +15,7 @@ from fakes.waiting import wait_until
 
 from tensorpack_lite.dataflow import meter as meters
 from tensorpack_lite.dataflow import part_timing as part
-from tensorpack_lite.dataflow.base import DataFlow, ProxyDataFlow, RNGDataFlow
+from tensorpack_lite.dataflow.base import DataFlow, ProxyDataFlow
 from tensorpack_lite.dataflow.batch import BatchData, BatchDataByShape
 from tensorpack_lite.dataflow.map_and_batch import MultiProcessMapAndBatchData
 from tensorpack_lite.dataflow.map_process import MultiProcessMapData
@@ -23,7 +23,7 @@ from tensorpack_lite.dataflow.map_thread import MultiThreadMapData
 from tensorpack_lite.dataflow.mapping import MapData
 from tensorpack_lite.dataflow.mix import ConcatData, JoinData
 from tensorpack_lite.dataflow.raw import DataFromList
-from tensorpack_lite.dataflow.records import COUNT, STATE_WORDS, Page, new_record, read_record
+from tensorpack_lite.dataflow.records import COUNT, Page
 from tensorpack_lite.dataflow.repeat import FixedSizeData, RepeatedData, RepeatedDataPoint
 from tensorpack_lite.dataflow.runner import MultiProcessRunnerZMQ
 from tensorpack_lite.dataflow.runner_thread import MultiThreadRunner
@@ -126,14 +126,6 @@ class TestCounts:
         assert [[0], [1]] == [one for _, one in zip(range(2), flow)]
         assert NUM + 2 == flow._meter.read().count
 
-    def test_two_open_passes(self):
-        """Two open passes of one stage are counted together."""
-        flow = source()
-        flow.reset_state()
-        one, other = iter(flow), iter(flow)
-        next(one), next(other), next(one)
-        assert 3 == flow._meter.read().count
-
     def test_a_call_through_super(self):
         """A subclass that calls `__iter__` and `reset_state` of its base class is counted once."""
 
@@ -176,29 +168,6 @@ class TestCounts:
             next(source)
             assert 0 == Item.alive
 
-    def test_the_guard_is_released(self):
-        """A pass that is left ends the generator of the stage at once."""
-        flow = BatchDataByShape(source(), 2, 0)
-        flow.reset_state()
-        for _ in range(2):
-            for _ in flow:
-                break
-
-    def test_random_numbers_do_not_change(self):
-        """Timing draws nothing from the generator of a stage."""
-
-        class Noise(RNGDataFlow):
-            def __iter__(self):
-                for _ in range(100):
-                    yield [self.rng.randint(1 << 30)]
-
-        flow = Noise()
-        flow.reset_state()
-        state = flow.rng.get_state()
-        seen = [one for (one,) in flow]
-        flow.rng.set_state(state)
-        assert [flow.rng.randint(1 << 30) for _ in range(100)] == seen
-
 
 class TestTimes:
     def test_own_time(self, clock):
@@ -209,13 +178,6 @@ class TestTimes:
         inner = meter.children[0].read()
         assert (12, 360e-9) == (inner.num_timed, pytest.approx(inner.wall))
         assert 0 == meter.children[0].children[0].read().wall
-
-    def test_several_datapoints_for_one(self, clock):
-        """A stage that takes several datapoints for each one that it yields has only its own time."""
-        meter = one_pass(Work(Work(source(), clock, 30), clock, 5, num=4))
-        assert (3, 15e-9) == (meter.read().num_timed, pytest.approx(meter.read().wall))
-        inner = meter.children[0].read()
-        assert (12, 360e-9) == (inner.num_timed, pytest.approx(inner.wall))
 
     def test_several_sources(self, clock):
         """The time of each of several sources is its own."""
@@ -373,22 +335,6 @@ def stop_at_7(datapoint):
 
 
 class TestRecords:
-    def test_a_record(self):
-        """A new record is empty and has a name; a page cuts a long one."""
-        page = Page()
-        for record in (new_record("MapData(ä)"), page.new_record("MapData(ä)")[0]):
-            reading = read_record(record)
-            assert ("MapData(ä)", -1, 0, "idle") == (
-                reading.name,
-                reading.parent,
-                reading.count,
-                reading.state,
-            )
-        reading = read_record(page.new_record("x" * 1000, parent=3)[0])
-        assert ("x" * 96, 3) == (reading.name, reading.parent)
-        page.close_handle()
-        assert 5 == len(STATE_WORDS)
-
     def test_a_full_page(self):
         """A page that is full gives records that only this process sees."""
         page = Page()

@@ -55,13 +55,6 @@ class TestAll:
 
 
 class TestRandomChooseData:
-    def test_frequencies(self):
-        """Each DataFlow is chosen with its probability, within four standard deviations."""
-        sources = [(RepeatedData(flow_of(k), -1), p) for k, p in enumerate([0.7, 0.2, 0.1])]
-        drawn = Counter(itertools.islice(reset(RandomChooseData(sources)), 10000))
-        for k, p in enumerate([0.7, 0.2, 0.1]):
-            assert p == pytest.approx(drawn[k] / 10000, abs=4 * (p * (1 - p) / 10000) ** 0.5)
-
     def test_equal_probabilities(self):
         """Without probabilities, all DataFlows are chosen equally often."""
         drawn = Counter(

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import pickle
-import sys
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -15,63 +12,14 @@ from tensorpack_lite.dataflow import (
     DataFlow,
     DataFromList,
     MapData,
-    MultiThreadRunner,
     ProxyDataFlow,
-    RepeatedData,
 )
 from tensorpack_lite.dataflow.observing import current_stage, separate_pipelines
-
-
-def stack():
-    """Return the functions that are running in this thread, from the innermost on."""
-    frame, found = sys._getframe(1), []
-    while frame is not None:
-        found.append(frame.f_code)
-        frame = frame.f_back
-    return found
-
-
-class Users(ProxyDataFlow):
-    """A stage of a user. It notes the functions that are running whenever it yields."""
-
-    def __init__(self, ds):
-        super().__init__(ds)
-        self.stacks = []
-
-    def __iter__(self):
-        for datapoint in self.ds:
-            self.stacks.append(stack())
-            yield datapoint
-
-
-class Reader(ProxyDataFlow):
-    """Another stage of a user, which reads the first one."""
-
-    def __iter__(self):
-        yield from self.ds
 
 
 def source():
     """Return 40 datapoints."""
     return DataFromList([[k] for k in range(40)], shuffle=True)
-
-
-@pytest.mark.parametrize(("is_exact", "wrappers"), [(False, ["meter"]), (True, ["stage_position", "meter"])])
-def test_generators_around_a_stage(is_exact, wrappers):
-    """A pass of a user's stage has one generator around it in a plain training, and two in an exact one."""
-    users = Users(source())
-    flow = RepeatedData(Reader(users), 2)
-    if is_exact:
-        flow.set_state(None)
-    flow.reset_state()
-    for _ in zip(range(15), flow):
-        pass
-    for codes in users.stacks:
-        generators = [Path(code.co_filename).stem for code in codes if code.co_flags & inspect.CO_GENERATOR]
-        generators = [name for name in generators if name != "test_observing"]
-        assert wrappers == generators[: len(wrappers)]
-        # as many around the stage that reads it, and around the outermost one
-        assert 3 * wrappers == [name for name in generators if name in wrappers]
 
 
 class Noting(ProxyDataFlow):
@@ -148,11 +96,3 @@ class TestReset:
         for copied in (copy.deepcopy(flow), pickle.loads(pickle.dumps(flow))):
             assert [[1], [2]] == list(copied)
             assert 0 == flow._meter.read().count
-
-    def test_threads_of_a_runner(self):
-        """Stages in the threads of a runner are observed there."""
-        flow = MultiThreadRunner(lambda: Users(source()), 4, 1)
-        flow.reset_state()
-        for _ in zip(range(5), flow):
-            pass
-        assert flow._meter.threads[0].read().count >= 5

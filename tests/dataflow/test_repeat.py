@@ -79,16 +79,15 @@ class TestRepeatedDataPoint:
 
 
 class TestFixedSizeData:
-    def test_keep_state(self):
-        """By default, a pass continues where the last one stopped."""
-        flow = FixedSizeData(one_to(5), 3)
+    @pytest.mark.parametrize(
+        ("options", "passes"),
+        [({}, [[1, 2, 3], [4, 5, 1], [2, 3, 4]]), ({"keep_state": False}, [[1, 2, 3]] * 3)],
+    )
+    def test_where_a_pass_starts(self, options, passes):
+        """By default, a pass continues where the last one stopped; with `keep_state=False` it starts at the beginning."""
+        flow = FixedSizeData(one_to(5), 3, **options)
         flow.reset_state()
-        assert [[1, 2, 3], [4, 5, 1], [2, 3, 4]] == [list(flow) for _ in range(3)]
-
-    def test_restart(self):
-        """With `keep_state=False`, each pass starts at the beginning."""
-        flow = FixedSizeData(one_to(5), 3, keep_state=False)
-        assert [[1, 2, 3], [1, 2, 3]] == [list(flow) for _ in range(2)]
+        assert passes == [list(flow) for _ in range(3)]
 
     @pytest.mark.parametrize(("keep_state", "expected"), [(True, [3, 4, 5]), (False, [1, 2, 3])])
     def test_after_a_pass_left_early(self, keep_state, expected):

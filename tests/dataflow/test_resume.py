@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import random
 
 import numpy as np
@@ -147,10 +148,11 @@ class Pairs(HoldsBack):
 
 
 class HoldsFirst(HoldsBack):
-    """A user's class that holds the first datapoint of a pass until the pass ends."""
+    """A user's class that holds the first datapoint of a pass until the pass ends, or forever."""
 
-    def __init__(self, ds):
+    def __init__(self, ds, is_forever=False):
         super().__init__(ds, capacity=1)
+        self.is_forever = is_forever
 
     def advance(self, held, source, num_done):
         for pair in source:
@@ -158,8 +160,25 @@ class HoldsFirst(HoldsBack):
                 yield pair[1]
             else:
                 held.append(pair)
-        while held:
+        while held and not self.is_forever:
             yield held.pop()[1]
+
+
+class Delay(HoldsBack):
+    """A user's class that yields each datapoint when it has read the next three, and those that are left at the end."""
+
+    def __init__(self, ds):
+        super().__init__(ds, capacity=3)
+
+    def advance(self, held, source, num_done):
+        if num_done == 0:
+            held.clear()
+        for pair in source:
+            held.append(pair)
+            if len(held) > 3:
+                yield held.pop(0)[1]
+        while held:
+            yield held.pop(0)[1]
 
 
 class TwoEarly(HoldsBack):
@@ -337,6 +356,8 @@ STAGES = {
     "pairs": lambda: Pairs(shuffled()),
     "pairs, replayed": lambda: FixedSizeData(Pairs(Pairs(Drawing())), 5),
     "random delay": lambda: RandomDelay(Pairs(Drawing())),
+    **{f"delay of {num}": lambda num=num: Delay(shuffled(num)) for num in (0, 1, 3, 4, 9)},
+    **{f"delays of {num}": lambda num=num: RepeatedData(Delay(Delay(shuffled(num))), 2) for num in (0, 1, 3, 4, 9)},
     "shuffle, left early": lambda: FixedSizeData(LocallyShuffleData(shuffled(), 4, num_reuse=2), 7, keep_state=False),
     "by shape, left early": lambda: FixedSizeData(BatchDataByShape(shaped(), 2, 0), 3, keep_state=False),
 }
@@ -372,34 +393,27 @@ def random_source(r):
 
 def random_stage(r, ds):
     """Return a random stage over a DataFlow."""
-    kind = r.randint(0, 12)
-    if kind == 0:
-        return MapData(ds, lambda dp: [np.add(dp[0], 1)])
-    if kind == 1:
-        return BatchData(MapData(ds, lambda dp: [number(dp)]), r.randint(1, 3), remainder=True)
-    if kind == 2:
-        return RepeatedData(ds, r.randint(1, 3))
-    if kind == 3:
-        return FixedSizeData(ds, r.randint(1, 9), keep_state=r.random() < 0.5)
-    if kind == 4:
-        ds = LocallyShuffleData(ds, r.randint(1, 6), num_reuse=r.randint(1, 3))
-        return FixedSizeData(ds, 11, keep_state=r.random() < 0.5)
-    if kind == 5:
-        return CacheData(ds, shuffle=r.random() < 0.5)
-    if kind == 6:
-        return ConcatData([ds, random_source(r)])
-    if kind == 7:
-        return ConcatData([random_source(r), ds])
-    if kind == 8:
-        return FixedSizeData(RandomChooseData([RepeatedData(ds, -1), RepeatedData(random_source(r), -1)]), 8)
-    if kind == 9:
-        return JoinData([ds, random_source(r)])
-    if kind == 10:
-        return JoinData([ds, ds])
-    if kind == 11:
-        return RepeatedDataPoint(ds, 2)
-    shape = MapData(ds, lambda dp: [np.zeros(number(dp) % 3) + number(dp)])
-    return FixedSizeData(BatchDataByShape(MapData(shape, lambda dp: [dp[0]] if len(dp[0]) else [np.ones(4)]), 2, 0), 5)
+    shapes = MapData(ds, lambda dp: [np.zeros(number(dp) % 3) + number(dp)])
+    stages = [
+        lambda: MapData(ds, lambda dp: [np.add(dp[0], 1)]),
+        lambda: BatchData(MapData(ds, lambda dp: [number(dp)]), r.randint(1, 3), remainder=True),
+        lambda: RepeatedData(ds, r.randint(1, 3)),
+        lambda: FixedSizeData(ds, r.randint(1, 9), keep_state=r.random() < 0.5),
+        lambda: FixedSizeData(
+            LocallyShuffleData(ds, r.randint(1, 6), num_reuse=r.randint(1, 3)), 11, keep_state=r.random() < 0.5
+        ),
+        lambda: CacheData(ds, shuffle=r.random() < 0.5),
+        lambda: ConcatData([ds, random_source(r)]),
+        lambda: ConcatData([random_source(r), ds]),
+        lambda: FixedSizeData(RandomChooseData([RepeatedData(ds, -1), RepeatedData(random_source(r), -1)]), 8),
+        lambda: JoinData([ds, random_source(r)]),
+        lambda: JoinData([ds, ds]),
+        lambda: RepeatedDataPoint(ds, 2),
+        lambda: FixedSizeData(
+            BatchDataByShape(MapData(shapes, lambda dp: [dp[0]] if len(dp[0]) else [np.ones(4)]), 2, 0), 5
+        ),
+    ]
+    return stages[r.randint(0, 12)]()
 
 
 def random_pipeline(seed):
@@ -484,17 +498,6 @@ class TestRules:
         flow.reset_state()
         with pytest.raises(RuntimeError, match=r"Call set_state\(None\) before reset_state\(\)"):
             getattr(flow, method)()
-
-    def test_off_leaves_no_trace(self):
-        """Without `set_state`, no stage has a position or a numbered source."""
-        flow = BatchData(LocallyShuffleData(MapData(shuffled(), lambda dp: dp), 4), 2)
-        flow.reset_state()
-        next(iter(flow))
-        stage = flow
-        while stage is not None:
-            assert stage._stage_position is None
-            stage = getattr(stage, "ds", None)
-        assert flow.ds._numbered is None
 
     def test_reset_without_set_state_switches_off(self):
         """A second `reset_state` without `set_state` ends the recording of positions."""
@@ -713,6 +716,19 @@ def test_what_is_held_for_long(name):
     assert repr(HELD_LONG[name](0)) == repr(last)
 
 
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_pass_left_early(is_recorded):
+    """After a pass that was left early, wherever that was, comes a whole one."""
+    fix_rng_seed(1)
+    for num_read in range(8):
+        flow = Delay(shuffled(7))
+        if is_recorded:
+            flow.set_state(None)
+        flow.reset_state()
+        assert num_read == len(list(itertools.islice(flow, num_read)))
+        assert list(range(7)) == sorted(k for (k,) in flow)
+
+
 def test_recording_does_not_change_a_stage_that_yields_before_it_reads():
     """A pass of the source begins at its first datapoint, with and without recording."""
 
@@ -732,19 +748,8 @@ def test_the_number_of_snapshots_is_bounded(monkeypatch):
     """A datapoint that is held forever and cannot be saved does not keep a snapshot for each second; passes left meanwhile count."""
     monkeypatch.setattr(numbered_source, "_MAX_SNAPSHOTS", 8)
 
-    class HoldsForever(HoldsBack):
-        def __init__(self, ds):
-            super().__init__(ds, capacity=1)
-
-        def advance(self, held, source, num_done):
-            for pair in source:
-                if held:
-                    yield pair[1]
-                else:
-                    held.append(pair)
-
     def make():
-        return HoldsForever(DataFromList([[(k, 0)] for k in range(9)], shuffle=True))
+        return HoldsFirst(DataFromList([[(k, 0)] for k in range(9)], shuffle=True), is_forever=True)
 
     fix_rng_seed(3)
     flow = restored(make, None)

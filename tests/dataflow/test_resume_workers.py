@@ -72,19 +72,6 @@ class TestMaps:
     @pytest.mark.matrix
     @pytest.mark.slow
     @pytest.mark.parametrize("stage", MAPS)
-    @pytest.mark.parametrize("num", NUMBERS_OF_WORKERS)
-    @pytest.mark.parametrize("strict", [False, True])
-    def test_cut_and_restored(self, stage, num, strict, snapshots_often):
-        """A map that is cut continues with the results that followed, over several passes."""
-        check_cuts(
-            lambda: stage(shuffled(), num, add_100, buffer_size=5, strict=strict),
-            30,
-            [1, 4, 12, 26],
-        )
-
-    @pytest.mark.matrix
-    @pytest.mark.slow
-    @pytest.mark.parametrize("stage", MAPS)
     @pytest.mark.parametrize("strict", [False, True])
     @pytest.mark.parametrize("make", [pytest.param(shuffled, marks=pytest.mark.proof), generated, Numbers])
     def test_cut_after_every_event(self, stage, strict, make, snapshots_often):

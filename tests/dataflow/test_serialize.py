@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import pickle
 import sys
-import zipfile
 
 import numpy as np
 import pytest
@@ -272,15 +271,6 @@ class TestLMDB:
         LMDBSerializer.save(DataFromList([[np.zeros(100), k] for k in range(6)], shuffle=False), str(tmp_path / "d"))
         assert [2, 2, 2, 1] == waiting  # the last is the list of keys
 
-    def test_shuffled(self, lmdb, tmp_path):
-        """Each pass yields all datapoints in a new order."""
-        path = str(tmp_path / "data.lmdb")
-        LMDBSerializer.save(Numbers(50), path)
-        flow = ready(LMDBSerializer.load(path))
-        first, second = read(flow), read(flow)
-        assert list(range(50)) == sorted(first) == sorted(second)
-        assert first != second
-
     def test_more_than_eight_digits(self, lmdb, tmp_path):
         """Keys of a long DataFlow have more digits, so that they sort in numerical order."""
 
@@ -418,17 +408,6 @@ class TestNumpy:
             NumpySerializer.load(str(path))
         np.savez(str(path), buffer=np.ones(3))
         with pytest.raises(ValueError, match="does not contain an array of datapoints"):
-            NumpySerializer.load(str(path))
-
-    def test_damaged_bytes(self, tmp_path):
-        """A truncated pickle raises an error."""
-        path = tmp_path / "data.npz"
-        NumpySerializer.save(Numbers(), str(path))
-        with zipfile.ZipFile(str(path)) as archive:
-            content = archive.read("buffer.npy")
-        with zipfile.ZipFile(str(path), "w") as archive:
-            archive.writestr("buffer.npy", content[:-200])
-        with pytest.raises(ValueError, match="data.npz cannot be read"):
             NumpySerializer.load(str(path))
 
 

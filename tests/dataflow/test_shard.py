@@ -18,15 +18,9 @@ from tensorpack_lite.dataflow import (
 )
 from tensorpack_lite.dataflow.shard import deal_again
 from tensorpack_lite.utils import fix_rng_seed
-from tensorpack_lite.utils.random_streams import get_rng, reset_rng_seed
+from tensorpack_lite.utils.random_streams import get_rng
 
 POINTS = [[i] for i in range(60)]
-
-
-@pytest.fixture(autouse=True)
-def _no_seed():
-    yield
-    reset_rng_seed()
 
 
 def ranks(size, position=None):

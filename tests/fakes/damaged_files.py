@@ -24,6 +24,24 @@ import numpy as np
 from fakes.datasets import blob_proto, pixels, smooth_image, write_mnist
 from fakes.mutations import mutate
 
+from tensorpack_lite.dataflow import (
+    CaffeLMDB,
+    DataFromList,
+    HDF5Data,
+    HDF5Serializer,
+    ImageFromFile,
+    LMDBData,
+    LMDBSerializer,
+    NumpySerializer,
+    TFRecordSerializer,
+)
+from tensorpack_lite.dataflow.dataset import Cifar10, Mnist, SVHNDigit
+from tensorpack_lite.dataflow.dataset.files import unpack_tar
+from tensorpack_lite.dataflow.dataset.readers import read_blob_proto
+from tensorpack_lite.utils.errors import DamagedFileError
+from tensorpack_lite.utils.manifest_file import read_manifest, write_manifest
+from tensorpack_lite.utils.npz import read_npz
+
 __all__ = ["FORMATS", "MEMORY_BYTES", "NEEDS"]
 
 MEMORY_BYTES = 6 << 30  # limit of the address space, of which the readers need 1 to 3 GB
@@ -51,23 +69,9 @@ def write_npz(directory):
     return directory + "/m.npz"
 
 
-def read_npz(path):
-    from tensorpack_lite.utils.npz import read_npz
-
-    read_npz(path)
-
-
 def write_numpy_serializer(directory):
-    from tensorpack_lite.dataflow import DataFromList, NumpySerializer
-
     NumpySerializer.save(DataFromList(rows(), shuffle=False), directory + "/d.npz")
     return directory + "/d.npz"
-
-
-def read_numpy_serializer(path):
-    from tensorpack_lite.dataflow import NumpySerializer
-
-    passed(NumpySerializer.load(path, shuffle=False))
 
 
 def write_npy(directory):
@@ -85,28 +89,16 @@ def read_npy(path):
 
 
 def write_tfrecord(directory):
-    from tensorpack_lite.dataflow import DataFromList, TFRecordSerializer
-
     TFRecordSerializer.save(DataFromList(rows(), shuffle=False), directory + "/d.tfrecord")
     return directory + "/d.tfrecord"
 
 
-def read_tfrecord(path):
-    from tensorpack_lite.dataflow import TFRecordSerializer
-
-    passed(TFRecordSerializer.load(path))
-
-
 def write_lmdb(directory):
-    from tensorpack_lite.dataflow import DataFromList, LMDBSerializer
-
     LMDBSerializer.save(DataFromList(rows(400), shuffle=False), directory + "/d.lmdb")
     return directory + "/d.lmdb"
 
 
 def read_lmdb(path):
-    from tensorpack_lite.dataflow import LMDBData, LMDBSerializer
-
     passed(LMDBSerializer.load(path))
     passed(LMDBData(path, shuffle=False))
 
@@ -124,12 +116,6 @@ def write_caffe_lmdb(directory):
     return directory + "/c.lmdb"
 
 
-def read_caffe_lmdb(path):
-    from tensorpack_lite.dataflow import CaffeLMDB
-
-    passed(CaffeLMDB(path, shuffle=False))
-
-
 def write_hdf5(directory):
     import h5py
 
@@ -141,18 +127,10 @@ def write_hdf5(directory):
 
 
 def write_own_hdf5(directory):
-    from tensorpack_lite.dataflow import DataFromList, HDF5Serializer
-
     rng = np.random.RandomState(0)
     df = DataFromList([[rng.rand(6, 6), k] for k in range(50)], shuffle=False)
     HDF5Serializer.save(df, directory + "/d.h5", ["image", "label"])
     return directory + "/d.h5"
-
-
-def read_hdf5(path):
-    from tensorpack_lite.dataflow import HDF5Data
-
-    passed(HDF5Data(path, ["image", "label"], shuffle=False))
 
 
 def write_cifar(directory):
@@ -168,21 +146,9 @@ def write_cifar(directory):
     return folder + "/test_batch"
 
 
-def read_cifar(path):
-    from tensorpack_lite.dataflow.dataset import Cifar10
-
-    passed(Cifar10("test", dir=os.path.dirname(os.path.dirname(path))))
-
-
 def write_idx(directory):
     write_mnist(Path(directory), "t10k")
     return directory + "/t10k-images-idx3-ubyte.gz"
-
-
-def read_mnist(path):
-    from tensorpack_lite.dataflow.dataset import Mnist
-
-    passed(Mnist("test", shuffle=False, dir=os.path.dirname(path)))
 
 
 def write_mat(directory, compressed=False):
@@ -193,26 +159,10 @@ def write_mat(directory, compressed=False):
     return directory + "/test_32x32.mat"
 
 
-def write_compressed_mat(directory):
-    return write_mat(directory, compressed=True)
-
-
-def read_mat(path):
-    from tensorpack_lite.dataflow.dataset import SVHNDigit
-
-    passed(SVHNDigit("test", data_dir=os.path.dirname(path), shuffle=False))
-
-
 def write_blob(directory):
     with open(directory + "/mean.binaryproto", "wb") as file:
         file.write(blob_proto(np.random.RandomState(0).rand(192).astype("float32"), (3, 8, 8)))
     return directory + "/mean.binaryproto"
-
-
-def read_blob(path):
-    from tensorpack_lite.dataflow.dataset.readers import read_blob_proto
-
-    read_blob_proto(path)
 
 
 def write_image(directory, name):
@@ -220,20 +170,6 @@ def write_image(directory, name):
 
     cv2.imwrite(f"{directory}/{name}", smooth_image(70, 90))
     return f"{directory}/{name}"
-
-
-def write_jpeg(directory):
-    return write_image(directory, "a.jpg")
-
-
-def write_png(directory):
-    return write_image(directory, "a.png")
-
-
-def read_image(path):
-    from tensorpack_lite.dataflow import ImageFromFile
-
-    passed(ImageFromFile([path]))
 
 
 def write_tar(directory, mode="w"):
@@ -246,13 +182,7 @@ def write_tar(directory, mode="w"):
     return path
 
 
-def write_tar_gz(directory):
-    return write_tar(directory, "w:gz")
-
-
 def read_tar(path):
-    from tensorpack_lite.dataflow.dataset.files import unpack_tar
-
     target = path + ".unpacked"
     try:
         unpack_tar(path, target)
@@ -276,8 +206,6 @@ def read_stats_json(path):
 
 
 def write_manifest_json(directory):
-    from tensorpack_lite.utils.manifest_file import write_manifest
-
     code = {
         "script": "/a/train.py",
         "arguments": ["-v"],
@@ -300,7 +228,6 @@ def write_manifest_json(directory):
 def read_manifest_json(path):
     from tensorpack_lite.diagnostics.diff.run_diff import Run, compare
     from tensorpack_lite.diagnostics.diff.run_verdict import verdict
-    from tensorpack_lite.utils.manifest_file import read_manifest
 
     runs = [Run(path, read_manifest(path)) for _ in range(2)]
     verdict(compare(*runs), *runs)
@@ -373,24 +300,37 @@ def read_checkpoint(path):
     load_checkpoint_vars(path)
 
 
+def reading(make):
+    """Return a reader that iterates one pass of the DataFlow of a path."""
+    return lambda path: passed(make(path))
+
+
+read_hdf5 = reading(lambda path: HDF5Data(path, ["image", "label"], shuffle=False))
+read_mat = reading(lambda path: SVHNDigit("test", data_dir=os.path.dirname(path), shuffle=False))
+read_image = reading(lambda path: ImageFromFile([path]))
+
 FORMATS = {  # name: (writer, reader, errors that are allowed in addition to DamagedFileError)
     "npz": (write_npz, read_npz, ()),
-    "npz of NumpySerializer": (write_numpy_serializer, read_numpy_serializer, ()),
+    "npz of NumpySerializer": (
+        write_numpy_serializer,
+        reading(lambda path: NumpySerializer.load(path, shuffle=False)),
+        (),
+    ),
     "npy": (write_npy, read_npy, ()),
-    "tfrecord": (write_tfrecord, read_tfrecord, ()),
+    "tfrecord": (write_tfrecord, reading(TFRecordSerializer.load), ()),
     "lmdb": (write_lmdb, read_lmdb, ()),
-    "lmdb of caffe": (write_caffe_lmdb, read_caffe_lmdb, ()),
+    "lmdb of caffe": (write_caffe_lmdb, reading(lambda path: CaffeLMDB(path, shuffle=False)), ()),
     "hdf5": (write_hdf5, read_hdf5, ("KeyError",)),  # a data set with a damaged name does not exist
     "hdf5 of HDF5Serializer": (write_own_hdf5, read_hdf5, ("KeyError",)),
-    "pickle": (write_cifar, read_cifar, ()),
-    "idx": (write_idx, read_mnist, ()),
+    "pickle": (write_cifar, reading(lambda path: Cifar10("test", dir=str(Path(path).parents[1]))), ()),
+    "idx": (write_idx, reading(lambda path: Mnist("test", dir=os.path.dirname(path))), ()),
     "mat": (write_mat, read_mat, ()),
-    "compressed mat": (write_compressed_mat, read_mat, ()),
-    "blob": (write_blob, read_blob, ()),
-    "jpeg": (write_jpeg, read_image, ()),
-    "png": (write_png, read_image, ()),
+    "compressed mat": (lambda directory: write_mat(directory, compressed=True), read_mat, ()),
+    "blob": (write_blob, read_blob_proto, ()),
+    "jpeg": (lambda directory: write_image(directory, "a.jpg"), read_image, ()),
+    "png": (lambda directory: write_image(directory, "a.png"), read_image, ()),
     "tar": (write_tar, read_tar, ()),
-    "tar.gz": (write_tar_gz, read_tar, ()),
+    "tar.gz": (lambda directory: write_tar(directory, "w:gz"), read_tar, ()),
     "stats.json": (write_stats_json, read_stats_json, ()),
     "manifest.json": (write_manifest_json, read_manifest_json, ()),
     "stats.csv": (write_stats_csv, read_stats_csv, ("ValueError",)),  # its first columns have other names
@@ -428,8 +368,6 @@ NEEDS = {  # format: the package that it needs
 
 def read_damaged(name, seed, path, content):
     """Read one copy. Return the damage and the result: "noticed", "unnoticed", or the text of a wrong error."""
-    from tensorpack_lite.utils.errors import DamagedFileError
-
     _, read, others = FORMATS[name]
     # liblmdb crashes for many damaged pages; the library checks only the size of an LMDB
     kinds = ["truncated"] if name.startswith("lmdb") else None

@@ -30,11 +30,14 @@ from tensorpack_lite import (
     PeriodicTrigger,
     RepeatedData,
     SimpleTrainer,
+    TopKSaver,
     launch_train_with_config,
     logger,
 )
 from tensorpack_lite import tfv1 as tf
 from tensorpack_lite.callbacks.monitor.rows import RowFile
+
+from tensorflow.python.lib.io import file_io  # isort: skip (after tensorpack_lite)
 
 STEPS = 20
 
@@ -88,7 +91,13 @@ class TwoRunsTrainer(SimpleTrainer):
 
 
 CASES = {
-    "every epoch": lambda: [Report("before"), ModelSaver(max_to_keep=3), Report("after"), MinSaver("after")],
+    "every epoch": lambda: [
+        Report("before"),
+        ModelSaver(max_to_keep=3),
+        Report("after"),
+        MinSaver("after"),
+        TopKSaver("after", k=1, mode="max"),
+    ],
     "every third epoch": lambda: [PeriodicTrigger(ModelSaver(), every_k_epochs=3), Report("after")],
     "rows inside epochs": lambda: [ModelSaver(), Report("after", after_steps=True)],
     "inside epochs": lambda: [
@@ -118,6 +127,7 @@ def kill_at(number):
     for name in ("rename", "remove", "copy", "makedirs", "rmtree"):
         count(tf.io.gfile, name)
     count(os, "replace")
+    count(file_io, "rename")  # of meta graphs
     count(RowFile, "_save")
 
 

@@ -19,7 +19,6 @@ import time
 
 from tensorpack_lite.dataflow.process import stack_file
 from tensorpack_lite.dataflow.process.channel import Reader
-from tensorpack_lite.utils.utils import get_rng
 
 
 def hold_interpreter(stacks):
@@ -86,13 +85,6 @@ def fail_at(number, how):
     for k in range(number):
         yield [[k]]
     how()
-
-
-def draw():
-    """Yield random numbers."""
-    rng = get_rng()
-    while True:
-        yield [[rng.randint(10**9)]]
 
 
 def send_to_itself(*numbers):

@@ -97,14 +97,6 @@ class TestGraph:
             assert queue is source.queue
             assert [0, 1, 2, 3] == take(run, 4)
 
-    def test_large_inputs_have_one_enqueue(self, fresh_graph):
-        """Only small datapoints are enqueued several at a time."""
-        for shape, num_enqueues in (([None, 224, 224, 3], 1), ([None, 28, 28], 16), (None, 16)):
-            with tf.Graph().as_default() as graph:
-                QueueInput(Numbers()).setup([TensorSpec(shape, tf.uint8, "image")])
-                ops = [op for op in graph.get_operations() if op.type.startswith("QueueEnqueue")]
-                assert num_enqueues == len(ops)
-
 
 class TestArguments:
     def test_not_a_dataflow(self):
@@ -197,15 +189,6 @@ class TestData:
             run.next()
             assert (run.session, run.session.graph) == seen[0]
 
-    def test_reset_once_at_setup_graph(self):
-        """The DataFlow is reset once, in setup_graph, and iterated only in the thread."""
-        flow = Numbers()
-        callbacks = QueueInput(flow).setup(SIGNATURE)
-        assert 0 == flow.resets
-        for cb in callbacks:
-            cb.setup_graph(None)
-        assert (1, 0) == (flow.resets, flow.passes)
-
     def test_size_in_the_queue_is_averaged(self):
         """Each run of the hooked session updates the statistic of the queue size."""
         source = QueueInput(Numbers())
@@ -267,13 +250,6 @@ class TestErrors:
                 run.next()
             timer.join()
 
-    def test_exit_in_the_dataflow(self):
-        """sys.exit() in a DataFlow is raised, not taken for the end of the data."""
-        with driven(QueueInput(Numbers(1, SystemExit(3))), SIGNATURE) as run:
-            take(run, 1)
-            with pytest.raises(SystemExit):
-                run.next()
-
     def test_empty_dataflow(self):
         """A pass without datapoints is an error."""
         with driven(QueueInput(Numbers(0)), SIGNATURE) as run:
@@ -285,13 +261,6 @@ class TestErrors:
         queue = tf.FIFOQueue(3, [tf.float32], [[3]])
         with driven(QueueInput(Numbers(), queue), SIGNATURE) as run:
             with pytest.raises(tf.errors.InvalidArgumentError, match=r"[Ss]hape"):
-                run.next()
-
-    def test_terminated_is_the_end(self):
-        """DataFlowTerminated ends the data without an error."""
-        with driven(QueueInput(Numbers(2, DataFlowTerminated())), SIGNATURE) as run:
-            assert [0, 1] == take(run, 2)
-            with pytest.raises(tf.errors.OutOfRangeError):
                 run.next()
 
     def test_late_error_is_logged(self, log_lines):
@@ -418,12 +387,3 @@ class TestBatchQueueInput:
     def test_size(self):
         """The size is the number of full batches in a pass."""
         assert 2 == BatchQueueInput(Numbers(5), 2).size()
-
-    def test_refill(self):
-        """refill_queue restarts the DataFlow."""
-        source = BatchQueueInput(FirstNumber(Numbers(100)), 2)
-        with driven(source, SIGNATURE) as run:
-            run.next()
-            with run.session.as_default():
-                source.refill_queue()
-            assert [0, 1] == run.next()[0].tolist()

@@ -80,9 +80,12 @@ def results(directory):
     names = [
         "stats.json",
         "stats.csv",
-        *sorted(p.name for p in log.iterdir() if p.stem == last or p.name[:4] == "min-"),
+        *sorted(p.name for p in log.iterdir() if p.stem == last or p.name[:4] in ("min-", "top-")),
     ]
     content = {name: content_of(log / name) for name in names}
+    content["files"] = sorted(
+        p.name for p in log.iterdir() if ".tmp" in p.name or p.name[:6] not in ("graph-", "events")
+    )
     content["checkpoint"] = [line for line in (log / "checkpoint").read_text().splitlines() if "time" not in line]
     return content
 

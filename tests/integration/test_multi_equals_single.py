@@ -153,6 +153,10 @@ def sgd():
     return tf.train.GradientDescentOptimizer(0.1)
 
 
+def unit_steps():
+    return tf.train.GradientDescentOptimizer(1.0)
+
+
 def momentum():
     return tf.train.MomentumOptimizer(0.1, 0.9)
 
@@ -404,6 +408,17 @@ def test_a_checkpoint_restores_into_any_trainer(writer, reader, optimizer, tmp_p
         np.testing.assert_array_equal(value, actual[name], err_msg=name)
 
 
+class Slope(Net):
+    """A model whose cost is a function of the two weights v and w."""
+
+    def __init__(self, cost, make_optimizer):
+        super().__init__(make_optimizer)
+        self.cost = cost
+
+    def build_graph(self, x, y):
+        return self.cost(*(tf.get_variable(name, initializer=0.0) for name in "vw"))
+
+
 class TestAsync:
     """Asynchronous updates have no order, so the tests check results that hold in any order."""
 
@@ -411,73 +426,42 @@ class TestAsync:
     def test_applications(self, scale):
         """A gradient of 1 is applied K times a step, divided by K if scaled."""
 
-        class Slope(ModelDesc):
-            def inputs(self):
-                return [TensorSpec([None, 5], tf.float32, "x"), TensorSpec([None], tf.int32, "y")]
-
-            def build_graph(self, x, y):
-                v, w = tf.get_variable("v", initializer=0.0), tf.get_variable("w", initializer=0.0)
-                return v + 2 * w
-
-            def optimizer(self):
-                return tf.train.GradientDescentOptimizer(1.0)
-
-        run = train(lambda: AsyncMultiGPUTrainer(3, scale_gradient=scale), Slope(), steps=4)
+        model = Slope(lambda v, w: v + 2 * w, unit_steps)
+        run = train(lambda: AsyncMultiGPUTrainer(3, scale_gradient=scale), model, steps=4)
         assert (-4 * 3 / (3 if scale else 1)) == pytest.approx(run.final["v"])
         assert 2 * run.final["v"] == pytest.approx(run.final["w"])
 
     def test_accumulation(self):
         """The gradients of all towers in several steps are added to one update of each variable."""
 
-        class Slope(ModelDesc):
-            def inputs(self):
-                return Net(sgd).inputs()
-
-            def build_graph(self, x, y):
-                return tf.get_variable("v", initializer=0.0) + tf.get_variable("w", initializer=0.0)
-
-            def optimizer(self):
-                return AccumGradOptimizer(tf.train.GradientDescentOptimizer(1.0), 2)
-
-        run = train(lambda: AsyncMultiGPUTrainer(3), Slope(), steps=5)
+        model = Slope(lambda v, w: v + w, lambda: AccumGradOptimizer(unit_steps(), 2))
+        run = train(lambda: AsyncMultiGPUTrainer(3), model, steps=5)
         assert [0, -2, -2, -4, -4] == [pytest.approx(step["w"], abs=1e-5) for step in run.watch.weights]
 
     def test_processors_see_all_gradients_of_a_tower(self):
         """The joint norm of a tower's gradients (3, 4) is clipped to 1."""
 
-        class Slope(ModelDesc):
-            def inputs(self):
-                return Net(sgd).inputs()
+        def clipped():
+            inner = apply_grad_processors(unit_steps(), [ScaleGradient(("w", 0.5))])
+            return apply_grad_processors(inner, [GlobalNormClip(1.0)])
 
-            def build_graph(self, x, y):
-                v, w = tf.get_variable("v", initializer=0.0), tf.get_variable("w", initializer=0.0)
-                return 3 * v + 4 * w
-
-            def optimizer(self):
-                inner = apply_grad_processors(tf.train.GradientDescentOptimizer(1.0), [ScaleGradient(("w", 0.5))])
-                return apply_grad_processors(inner, [GlobalNormClip(1.0)])
-
-        final = train(lambda: AsyncMultiGPUTrainer(2, scale_gradient=False), Slope(), steps=1).final
+        model = Slope(lambda v, w: 3 * v + 4 * w, clipped)
+        final = train(lambda: AsyncMultiGPUTrainer(2, scale_gradient=False), model, steps=1).final
         assert (-2 * 0.6, -2 * 0.8 * 0.5) == pytest.approx((final["v"], final["w"]), rel=1e-5)
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+    @pytest.mark.parametrize(
+        "optimizer", [lambda: tf.train.GradientDescentOptimizer(0.3), lambda: tf.train.AdamOptimizer(0.1)]
+    )
     def test_converges(self, optimizer):
         """A convex problem converges."""
 
-        class Regression(ModelDesc):
-            def inputs(self):
-                return [TensorSpec([None, 5], tf.float32, "x"), TensorSpec([None], tf.int32, "y")]
-
+        class Regression(Net):
             def build_graph(self, x, y):
                 wanted = tf.reduce_sum(x, axis=1, keepdims=True)
                 return tf.reduce_mean((FullyConnected("fc", x, 1) - wanted) ** 2)
 
-            def optimizer(self):
-                rate = {"sgd": 0.3, "adam": 0.1}[optimizer]
-                return {"sgd": tf.train.GradientDescentOptimizer, "adam": tf.train.AdamOptimizer}[optimizer](rate)
-
-        run = train(lambda: AsyncMultiGPUTrainer(2), Regression(), steps=300)
+        run = train(lambda: AsyncMultiGPUTrainer(2), Regression(optimizer), steps=300)
         np.testing.assert_allclose(run.final["fc/W"], np.ones([5, 1]), atol=0.02)
 
 
@@ -503,6 +487,6 @@ def test_towers_with_inputs_of_different_shapes(trainer):
         def build_graph(self, x, y):
             return tf.get_variable("w", initializer=0.0) * tf.cast(tf.shape(x)[0], tf.float32)
 
-    model = Biggest(lambda: tf.train.GradientDescentOptimizer(1.0))
+    model = Biggest(unit_steps)
     watch = train(TRAINERS[trainer], model, stage=1, steps=3, stream=Sizes()).watch
     assert [-1.5, -5.0, -10.5] == [step["w"] for step in watch.weights]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from fakes.digit_models import ConvNet, Recurrent, digits, train_digits
+from fakes.logical_gpus import need_gpus
 
 from tensorpack_lite.callbacks import ModelSaver
 from tensorpack_lite.compat import TF_VERSION
@@ -70,21 +71,37 @@ def test_a_step_has_the_gradients_of_float32(precision):
             assert 1e-7 < distance < 0.05, name
 
 
+def mean_accuracies(model, epochs, **arguments):
+    """Return the mean accuracies of the last five epochs, in float32 and with the arguments, from the same weights."""
+    means, initial = [], {}
+    for current in ({}, arguments):
+        weights = Weights()
+        with tf.Graph().as_default():
+            trainer = train_digits(model(), epochs, [weights], session_init=DictRestore(initial), **current)
+        initial = weights.initial
+        history = [value for _, value in trainer.monitors.get_history("validation_accuracy")]
+        means.append(np.mean(history[-5:]))
+    return means
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(("model", "epochs"), [(ConvNet, 15), (Recurrent, 40)])
 def test_accuracy(precision, model, epochs):
     """A convnet and an LSTM reach the accuracy of float32 within 0.5 %, in the mean of the last epochs."""
-    means, initial = [], {}
-    for current in ("float32", precision):
-        weights = Weights()
-        with tf.Graph().as_default():
-            trainer = train_digits(model(), epochs, [weights], precision=current, session_init=DictRestore(initial))
-        initial = weights.initial
-        history = [value for _, value in trainer.monitors.get_history("validation_accuracy")]
-        means.append(np.mean(history[-5:]))
-    assert means[0] > 0.95
-    assert abs(means[1] - means[0]) < 0.005
+    expected, found = mean_accuracies(model, epochs, precision=precision)
+    assert expected > 0.95
+    assert abs(found - expected) < 0.005
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("model", [ConvNet, Recurrent])
+@pytest.mark.parametrize("arguments", [{"precision": "mixed_float16"}, {"precision": "mixed_bfloat16"}, {"xla": True}])
+def test_accuracy_on_a_gpu(model, arguments):
+    """Mixed precision and XLA reach the accuracy of float32 within 1 % after a few epochs."""
+    need_gpus(1)
+    expected, found = mean_accuracies(model, 20, **arguments)
+    assert abs(found - expected) < 0.01
 
 
 @pytest.mark.slow

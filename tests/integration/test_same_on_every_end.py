@@ -47,21 +47,6 @@ def test_files_are_of_different_trainings():
     assert all(np.std(output) > 0.01 for output in outputs)
 
 
-@pytest.mark.slow
-def test_same_weights_again(tmp_path):
-    """The same seed gives bitwise equal weights."""
-    from fakes.small_convnet import train
-
-    from tensorpack_lite.tfutils.varmanip import load_checkpoint_vars
-
-    weights = []
-    for name in ("a", "b"):
-        train(str(tmp_path / name))
-        weights.append(load_checkpoint_vars(str(tmp_path / name / "model-6")))
-    for key, value in weights[0].items():
-        np.testing.assert_array_equal(value, weights[1][key], err_msg=key)
-
-
 def write() -> None:
     """Write the reference files of the current TensorFlow."""
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

@@ -10,7 +10,6 @@ from tensorpack_lite.callbacks.inference import ScalarStats
 from tensorpack_lite.callbacks.inference_runner import InferenceRunner
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.base import DataFlow
-from tensorpack_lite.dataflow.mapping import MapData
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import BatchQueueInput, QueueInput
 from tensorpack_lite.input_source.tfdata import TFDatasetInput
@@ -40,27 +39,6 @@ class Faulty(DataFlow):
         return 100
 
 
-def map_raises(fault, good):
-    """Return a MapData whose function has the same fault."""
-    count = []
-
-    def function(dp):
-        count.append(1)
-        if len(count) > GOOD_STEPS:
-            raise fault
-        return dp
-
-    class Endless(DataFlow):
-        def __iter__(self):
-            while True:
-                yield [good]
-
-        def __len__(self):
-            return 100
-
-    return MapData(Endless(), function)
-
-
 BATCH = np.full([4], 3.0, "float32")
 INPUTS = {
     "FeedInput": (FeedInput, BATCH),
@@ -75,8 +53,6 @@ FAULTS = {
         UnicodeDecodeError,
         "planted",
     ),
-    "system exit in data": (RuntimeError("planted"), RuntimeError, "planted"),
-    "too few components": ([], ValueError, "got 0: "),
     "too many components": ([BATCH, BATCH], ValueError, "got 2: "),
     "wrong dtype": ([np.array(["a", "b"])], TypeError, "'x"),
     "wrong shape": ([np.zeros([2, 2, 2], "float32")], ValueError, "'x"),
@@ -112,20 +88,6 @@ def test_fault_in_training_data(input_name, fault_name):
     assert trainer.hooked_sess.should_stop()
 
 
-@pytest.mark.parametrize("input_name", INPUTS)
-def test_stage_is_named(input_name):
-    """The error names the input and has the original error as its cause."""
-    make, good = INPUTS[input_name]
-    planted = ZeroDivisionError("planted")
-    with pytest.raises(ZeroDivisionError, match=rf"{input_name}.*planted") as raised:
-        train(make(map_raises(planted, good)))
-    causes, error = [], raised.value
-    while error is not None:
-        causes.append(error)
-        error = error.__cause__
-    assert planted in causes
-
-
 UNUSUAL = [
     KeyboardInterrupt(),
     SystemExit(3),
@@ -159,31 +121,6 @@ def test_data_that_stops_training(input_name, end):
     """StopTraining and OutOfRangeError from the data end training without an error."""
     make, good = INPUTS[input_name]
     assert GOOD_STEPS == train(make(Faulty(end, good))).global_step
-
-
-@pytest.mark.parametrize("input_name", ["QueueInput", "TFDatasetInput"])
-def test_the_end_of_data_is_not_an_error(input_name):
-    """The end of the data ends training without an error."""
-
-    class Short(Faulty):
-        def __iter__(self):
-            for _ in range(GOOD_STEPS):
-                yield [self.good]
-
-    from tensorpack_lite.dataflow.base import DataFlowTerminated
-
-    make, good = INPUTS[input_name]
-
-    class Terminated(Short):
-        def __iter__(self):
-            yield from super().__iter__()
-            raise DataFlowTerminated
-
-    if input_name == "QueueInput":
-        assert GOOD_STEPS == train(make(Terminated(None, good))).global_step
-    else:
-        dataset = tf.data.Dataset.from_tensors(good).repeat(GOOD_STEPS)
-        assert GOOD_STEPS == train(make(dataset)).global_step
 
 
 @pytest.mark.slow

@@ -55,6 +55,7 @@ def test_many_ranks_that_may_still_meet(size, limit):
         (["gather", "busy", "step"], [{0}], "Rank 0 and rank 2"),
         (["gather", "gather"], [{0}], None),  # the second has not given its value yet
         (["gather", "busy"], [{0}], None),
+        (["gather", "variables"], [{0}], None),
         (["gather", "gather"], [{0, 1}], None),
     ],
 )
@@ -62,6 +63,23 @@ def test_deadlocks(kinds, gathers, pair):
     """Two ranks that wait for each other in different places are named; ranks that may still meet are not."""
     failure, _ = find([Rank(i, kind, 5) for i, kind in enumerate(kinds)], gathers)
     assert pair is None if failure is None else failure.startswith(f"{pair} wait for each other")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "told"),
+    [
+        (["step", "step"], "No rank has finished step 6 within 4 s"),
+        (
+            ["step", "busy"],
+            "Rank 1 has kept others waiting for 4 s, last seen after step 5, in busy 5. Rank 0: last seen",
+        ),
+        (["step", "excused"], None),  # a callback that only the chief has
+    ],
+)
+def test_stragglers(kinds, told):
+    """After the limit, a rank that keeps others waiting is named, or none if all wait; callbacks of the chief may take longer."""
+    failure, _ = find([Rank(i, kind, 5) for i, kind in enumerate(kinds)], [], limit=4.0)
+    assert told is None if failure is None else failure.startswith(told)
 
 
 def test_the_end_of_the_data():

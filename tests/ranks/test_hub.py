@@ -250,13 +250,6 @@ class TestPeersThatKnowTheSecret:
         assert is_closed(impatient)
         assert_both_ranks_come(hub)
 
-    def test_two_gathers_at_once(self, hub):
-        """A rank cannot start a gather before its last one is complete."""
-        first, second = hub.enter(0), hub.enter(1)
-        for name in ("a", "b"):
-            second.sendall(pack({"type": "gather", "name": name, "value": 0, "receivers": "all"}))
-        assert "Rank 1 sent a message that rank 0 rejects: it takes part in a gather" in hear(first)["text"]
-
     def test_a_line_without_end(self, hub):
         """The length of a rank's lines is limited."""
         hub._max_line = 1 << 20

@@ -26,29 +26,6 @@ class TestLines:
 
 class TestMessages:
     @pytest.mark.parametrize(
-        "message",
-        [
-            {"type": "hello", "rank": 1, "size": 2, "address": "10.0.0.2"},
-            {
-                "type": "status",
-                "status": {
-                    "kind": "step",
-                    "step": 1,
-                    "where": "in step 2",
-                    "has_data": True,
-                    "signal": None,
-                    "last_step": 7,
-                },
-            },
-            {"type": "gather", "name": "x", "value": [None, {"a": 1.5}], "receivers": "chief"},
-            {"type": "gathered", "name": "x", "values": None},
-        ],
-    )
-    def test_there_and_back(self, message):
-        """A message equals itself after packing and parsing."""
-        assert message == parse(pack(message))
-
-    @pytest.mark.parametrize(
         "line",
         [
             b"[]",

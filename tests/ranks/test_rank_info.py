@@ -278,15 +278,6 @@ class TestNodeLists:
         assert [2, 2, 2, 1] == expand_counts("2(x3),1")
         assert [4] == expand_counts("4")
 
-    def test_a_thousand_nodes(self):
-        """A place among a thousand nodes takes a few milliseconds at most."""
-        environ = {
-            **recorded("srun-1"),
-            "SLURM_STEP_NODELIST": "node[0001-1000]",
-            "SLURM_STEP_TASKS_PER_NODE": "1(x1000)",
-        }
-        assert 1000 == len(find_rank_info(environ).hosts)
-
 
 @pytest.mark.slow
 def test_what_it_needs():

@@ -164,16 +164,6 @@ class TestUnpackTar:
         assert b"mine" == (here / "c").read_bytes()
         assert ["c"] == below(here)
 
-    @pytest.mark.parametrize("size", [0, 5, 60, -30])
-    def test_truncated(self, pack, here, size):
-        """A truncated archive raises an error with the remedy, and nothing is unpacked."""
-        path = pack(*GOOD, member("noise", content=os.urandom(5000)))
-        with open(path, "r+b") as file:
-            file.truncate(size if size >= 0 else os.path.getsize(path) + size - 3000)
-        with pytest.raises(ValueError, match="data.tar.gz cannot be read as a tar archive: .*Delete it"):
-            unpack_tar(path, str(here))
-        assert [] == os.listdir(str(here))
-
     @pytest.mark.parametrize(
         "content", [b"<html>not found</html>", gzip.compress(b"no archive" * 100)], ids=["page", "gzip"]
     )
@@ -184,18 +174,6 @@ class TestUnpackTar:
             file.write(content)
         with pytest.raises(ValueError, match="cannot be read as a tar archive"):
             unpack_tar(path, str(here))
-
-    def test_flipped_bit(self, pack, here):
-        """A flipped bit is found by the checksum of gzip."""
-        path = pack(member("noise", content=os.urandom(50000)))
-        with open(path, "r+b") as file:
-            file.seek(30000)
-            byte = file.read(1)
-            file.seek(30000)
-            file.write(bytes([byte[0] ^ 1]))
-        with pytest.raises(ValueError, match="cannot be read as a tar archive"):
-            unpack_tar(path, str(here))
-        assert [] == os.listdir(str(here))
 
     def test_damaged_header(self, pack, here):
         """A damaged header in the middle raises an error instead of ending the archive."""

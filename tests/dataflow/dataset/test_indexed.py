@@ -5,37 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorpack_lite.dataflow.dataset.indexed import LabelledFiles, StoredPairs
+from tensorpack_lite.dataflow.dataset.indexed import LabelledFiles, LabelledImages, StoredPairs
 
 
-def pairs(shuffle):
-    """Return a dataset of seven one-pixel images; the label is ten times the pixel."""
-    return StoredPairs(np.arange(7)[:, np.newaxis], [10 * k for k in range(7)], shuffle)
+def test_different_lengths():
+    """Different numbers of images and labels raise ValueError."""
+    with pytest.raises(ValueError, match="StoredPairs: there are 2 images, but 3 labels"):
+        StoredPairs([1, 2], [1, 2, 3], shuffle=False)
 
 
-class TestStoredPairs:
-    def test_in_order(self):
-        """Without shuffling, each pass has the order of the arrays and needs no `reset_state`."""
-        flow = pairs(shuffle=False)
-        for _ in range(2):
-            assert [[0, 0], [1, 10], [2, 20]] == [[int(image[0]), label] for image, label in flow][:3]
-        assert 7 == len(flow) == len(list(iter(flow)))
-
-    def test_shuffled(self):
-        """With shuffling, each image occurs once per pass with its label, in a changing order."""
-        flow = pairs(shuffle=True)
-        flow.reset_state()
-        orders = set()
-        for _ in range(5):
-            labels = [label for image, label in flow if label == 10 * int(image[0])]
-            assert [0, 10, 20, 30, 40, 50, 60] == sorted(labels)
-            orders.add(tuple(labels))
-        assert len(orders) > 1
-
-    def test_different_lengths(self):
-        """Different numbers of images and labels raise ValueError."""
-        with pytest.raises(ValueError, match="StoredPairs: there are 2 images, but 3 labels"):
-            StoredPairs([1, 2], [1, 2, 3], shuffle=False)
+def test_labelled_images():
+    """The attribute `images` has a channel axis, which scripts for metric learning rely on, and values in [0, 1]."""
+    pixels = np.arange(42, dtype=np.uint8).reshape(7, 2, 3)
+    images = LabelledImages(pixels, pixels[:, 0, 0], white=41, shuffle=True)
+    assert ((7, 2, 3, 1), np.float32, 1) == (images.images.shape, images.images.dtype, images.images.max())
+    assert ((7,), np.uint8, 7) == (images.labels.shape, images.labels.dtype, len(images))
 
 
 class TestLabelledFiles:

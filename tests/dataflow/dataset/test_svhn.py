@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 from fakes.datasets import pixels, write_svhn
-from fakes.web import serving
 
-from tensorpack_lite.dataflow.dataset import svhn
 from tensorpack_lite.dataflow.dataset.svhn import SVHNDigit
 
 scipy_io = pytest.importorskip("scipy.io")
@@ -85,14 +81,3 @@ class TestMistakes:
         scipy_io.savemat(str(tmp_path / "test_32x32.mat"), content)
         with pytest.raises(ValueError, match=match):
             SVHNDigit("test", str(tmp_path))
-
-    def test_wrong_checksum(self, tmp_path, monkeypatch):
-        """A downloaded file with the wrong checksum raises OSError."""
-        monkeypatch.setenv("no_proxy", "*")
-        write_svhn(tmp_path / "web", "test")
-        with serving(tmp_path / "web") as (url, asked):
-            origin = svhn.Origin("test_32x32.mat", (url,), svhn._ORIGINS["test"].md5)
-            monkeypatch.setitem(svhn._ORIGINS, "test", origin)
-            with pytest.raises(OSError, match="wrong md5 .expected eb5a983be6a315427106f1b164d9cef3"):
-                SVHNDigit("test", str(tmp_path / "target"))
-        assert (["/test_32x32.mat"], []) == (asked, os.listdir(str(tmp_path / "target")))

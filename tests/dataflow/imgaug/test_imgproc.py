@@ -113,11 +113,6 @@ class TestSaturation:
         expected = drawing(Saturation(0.4, rgb=True), 0.25).augment(img)
         np.testing.assert_array_equal(expected, drawing(Saturation(0.4), 0.25).augment(img))
 
-    def test_gray_images_stay(self, img):
-        """Grayscale images do not change."""
-        for gray in (img[:, :, 0], img[:, :, :1]):
-            np.testing.assert_array_equal(gray, Saturation().augment(gray))
-
 
 @pytest.mark.usefixtures("cv2")
 class TestHue:
@@ -129,16 +124,11 @@ class TestHue:
         return (np.array(rgb) * 255).reshape(img.shape)
 
     @pytest.mark.parametrize("delta", [0, 30, 150, -20])
-    def test_floats(self, drawing, img, delta):
-        """On floating types the hue is rotated exactly; 180 is a full rotation."""
-        result = drawing(Hue(), float(delta)).augment(img.astype(np.float32))
-        np.testing.assert_allclose(self.turned(img, delta / 180), result, atol=0.05)
-
-    @pytest.mark.parametrize("delta", [0, 30, 150, -20])
-    def test_bytes(self, drawing, img, delta):
-        """On uint8 the hue is rotated to the precision of one byte."""
-        result = drawing(Hue(), float(delta)).augment(img)
-        np.testing.assert_allclose(self.turned(img, delta / 180), result, atol=6)
+    @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 0.05), (np.uint8, 6)])
+    def test_rotation(self, drawing, img, delta, dtype, tolerance):
+        """The hue is rotated, on uint8 to the precision of one byte; 180 is a full rotation."""
+        result = drawing(Hue(), float(delta)).augment(img.astype(dtype))
+        np.testing.assert_allclose(self.turned(img, delta / 180), result, atol=tolerance)
 
     def test_order_of_channels(self, drawing, img):
         """The default channel order is RGB; `rgb=False` is BGR."""
@@ -147,16 +137,19 @@ class TestHue:
         bgr = drawing(Hue(rgb=False), 40.0).augment(values[:, :, ::-1].copy())
         np.testing.assert_allclose(rgb, bgr[:, :, ::-1], atol=1e-3)
 
-    def test_gray_images_stay(self, img):
-        """Grayscale images do not change."""
-        for gray in (img[:, :, 0], img[:, :, :1]):
-            np.testing.assert_array_equal(gray, Hue().augment(gray))
-
     def test_drawn(self, img):
         """By default the number is from the whole circle."""
         drawn = params_of(Hue(), img)
         assert 0 <= drawn.min() < 5
         assert 175 < drawn.max() <= 180
+
+
+@pytest.mark.usefixtures("cv2")
+@pytest.mark.parametrize("kind", [Hue, Saturation])
+def test_gray_images_stay(kind, img):
+    """Hue and Saturation do not change grayscale images."""
+    for gray in (img[:, :, 0], img[:, :, :1]):
+        np.testing.assert_array_equal(gray, kind().augment(gray))
 
 
 class TestLighting:
@@ -244,8 +237,11 @@ class TestClip:
         assert [[0.5, 1.5]] == Clip(0.5, 1.5).augment(np.float64([[0, 2]])).tolist()
 
 
+BOTH_AXES = pytest.mark.parametrize(("all_channel", "axis"), [(True, None), (False, (0, 1))])
+
+
 class TestNormalize:
-    @pytest.mark.parametrize(("all_channel", "axis"), [(True, None), (False, (0, 1))])
+    @BOTH_AXES
     def test_mean_and_variance(self, img, all_channel, axis):
         """The result has mean 0 and variance 1, in float32."""
         result = MeanVarianceNormalize(all_channel).augment(img)
@@ -259,7 +255,7 @@ class TestNormalize:
         values = np.float32([[1.0, 1.0], [1.0, 1.0004]])
         np.testing.assert_allclose((values - values.mean()) * 2, MeanVarianceNormalize().augment(values), atol=1e-6)
 
-    @pytest.mark.parametrize(("all_channel", "axis"), [(True, None), (False, (0, 1))])
+    @BOTH_AXES
     def test_minimum_and_maximum(self, img, all_channel, axis):
         """The minimum becomes `min`, the maximum becomes `max`, and values in between are linear."""
         values = img.astype(float)

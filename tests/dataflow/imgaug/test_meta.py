@@ -36,16 +36,6 @@ class TestRandomApply:
         result = drawing(RandomApplyAug(plus_one, 0.3), number).augment(IMAGE)
         np.testing.assert_array_equal(IMAGE + applied, result)
 
-    def test_reset_state(self):
-        """`reset_state` resets the contained augmentor."""
-        augmentor, results = RandomApplyAug(Flip(horiz=True), 1.0), []
-        for _ in range(2):
-            fix_rng_seed(3)
-            augmentor.reset_state()
-            results.append([augmentor.augment(IMAGE)[0, 0] for _ in range(20)])
-        assert results[0] == results[1]
-        assert {0, 5} == set(results[0])
-
 
 class TestRandomChoose:
     def test_equal_probabilities(self):

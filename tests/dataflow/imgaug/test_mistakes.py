@@ -23,12 +23,7 @@ def function(img):
 
 # augmentor, type of the error, its text after the name of the augmentor, the call
 CONSTRUCTORS = [
-    (
-        "AugmentorList",
-        TypeError,
-        "expected a list of augmentors, got Identity",
-        lambda a: a(imgaug.Identity()),
-    ),
+    ("AugmentorList", TypeError, "expected a list of augmentors, got Identity", lambda a: a(imgaug.Identity())),
     (
         "AugmentorList",
         TypeError,
@@ -42,32 +37,12 @@ CONSTRUCTORS = [
     ("RandomCutout", ValueError, "w_range: expected", lambda a: a(1, (0, 2))),
     ("RandomCutout", TypeError, "w_range: expected", lambda a: a(1, "x")),
     ("Shift", ValueError, "vert_frac is out of range .expected 0 <= x < 1, got 1", lambda a: a(0, 1)),
-    (
-        "Rotation",
-        ValueError,
-        "expected a step_deg that divides 180, and max_deg=180",
-        lambda a: a(90, step_deg=45),
-    ),
+    ("Rotation", ValueError, "expected a step_deg that divides 180, and max_deg=180", lambda a: a(90, step_deg=45)),
     ("Rotation", ValueError, "expected a step_deg that divides 180", lambda a: a(180, step_deg=50)),
-    (
-        "RotationAndCropValid",
-        ValueError,
-        "expected a step_deg that divides 180",
-        lambda a: a(180, step_deg=-45),
-    ),
-    (
-        "Rotation",
-        TypeError,
-        r"center_range: expected \(low, high\), got 0.5",
-        lambda a: a(3, center_range=0.5),
-    ),
+    ("RotationAndCropValid", ValueError, "expected a step_deg that divides 180", lambda a: a(180, step_deg=-45)),
+    ("Rotation", TypeError, r"center_range: expected \(low, high\), got 0.5", lambda a: a(3, center_range=0.5)),
     ("Affine", TypeError, r"scale: expected \(low, high\), got 2", lambda a: a(scale=2)),
-    (
-        "Affine",
-        TypeError,
-        "translate_frac: expected a pair of numbers, got 0.1",
-        lambda a: a(translate_frac=0.1),
-    ),
+    ("Affine", TypeError, "translate_frac: expected a pair of numbers, got 0.1", lambda a: a(translate_frac=0.1)),
     ("Affine", ValueError, r"translate_frac\[1\] is out of range", lambda a: a(translate_frac=(0.1, 1))),
     ("Affine", ValueError, "rotate_max_deg is too small", lambda a: a(rotate_max_deg=-1)),
     ("Affine", ValueError, "shear is too small", lambda a: a(shear=-1)),
@@ -82,31 +57,11 @@ CONSTRUCTORS = [
         lambda a: a(1, [1, 2], EIGVEC),
     ),
     ("Gamma", ValueError, "range: expected .* with -1 < low", lambda a: a((-1, 0))),
-    (
-        "GaussianBlur",
-        ValueError,
-        r"size_range: expected \(low, high\) with 0 <= low < high",
-        lambda a: a((3, 3)),
-    ),
+    ("GaussianBlur", ValueError, r"size_range: expected \(low, high\) with 0 <= low < high", lambda a: a((3, 3))),
     ("Clip", ValueError, r"\(min, max\): expected", lambda a: a(3, 2)),
-    (
-        "RandomApplyAug",
-        ValueError,
-        "prob is out of range .expected 0 to 1, got",
-        lambda a: a(imgaug.Identity(), -0.1),
-    ),
-    (
-        "RandomApplyAug",
-        ValueError,
-        "prob is out of range .expected 0 to 1, got",
-        lambda a: a(imgaug.Identity(), 1.1),
-    ),
-    (
-        "RandomApplyAug",
-        TypeError,
-        "expected augmentors, got function. Wrap a function",
-        lambda a: a(function, 0.5),
-    ),
+    ("RandomApplyAug", ValueError, "prob is out of range .expected 0 to 1, got", lambda a: a(imgaug.Identity(), -0.1)),
+    ("RandomApplyAug", ValueError, "prob is out of range .expected 0 to 1, got", lambda a: a(imgaug.Identity(), 1.1)),
+    ("RandomApplyAug", TypeError, "expected augmentors, got function. Wrap a function", lambda a: a(function, 0.5)),
     (
         "RandomChooseAug",
         ValueError,
@@ -133,30 +88,10 @@ CONSTRUCTORS = [
     ("Flip", ValueError, "expected exactly one of horiz and vert, got", lambda a: a()),
     ("Transpose", ValueError, "prob is out of range .expected 0 to 1, got 2", lambda a: a(2)),
     ("Resize", ValueError, r"shape: expected a size or \(height, width\) in pixels, got", lambda a: a(0)),
-    (
-        "Resize",
-        ValueError,
-        r"shape: expected a size or \(height, width\) in pixels, got",
-        lambda a: a((3, -1)),
-    ),
-    (
-        "Resize",
-        ValueError,
-        r"shape: expected a size or \(height, width\) in pixels, got",
-        lambda a: a((1, 2, 3)),
-    ),
-    (
-        "Resize",
-        TypeError,
-        r"shape: expected a size or \(height, width\) in pixels, got 2.5",
-        lambda a: a(2.5),
-    ),
-    (
-        "RandomResize",
-        TypeError,
-        "expected factors .* for both xrange and yrange",
-        lambda a: a((0.5, 1.5), (100, 200)),
-    ),
+    ("Resize", ValueError, r"shape: expected a size or \(height, width\) in pixels, got", lambda a: a((3, -1))),
+    ("Resize", ValueError, r"shape: expected a size or \(height, width\) in pixels, got", lambda a: a((1, 2, 3))),
+    ("Resize", TypeError, r"shape: expected a size or \(height, width\) in pixels, got 2.5", lambda a: a(2.5)),
+    ("RandomResize", TypeError, "expected factors .* for both xrange and yrange", lambda a: a((0.5, 1.5), (100, 200))),
     (
         "RandomResize",
         ValueError,
@@ -166,12 +101,7 @@ CONSTRUCTORS = [
     ("RandomResize", TypeError, r"xrange: expected \(low, high\)", lambda a: a(3)),
     ("RandomResize", TypeError, r"xrange: expected \(low, high\)", lambda a: a((1, 2, 3))),
     ("RandomResize", ValueError, r"xrange: expected \(low, high\)", lambda a: a((2, 1))),
-    (
-        "JpegNoise",
-        ValueError,
-        r"quality_range: expected \(low, high\) with 0 <= low < high",
-        lambda a: a((50, 50)),
-    ),
+    ("JpegNoise", ValueError, r"quality_range: expected \(low, high\) with 0 <= low < high", lambda a: a((50, 50))),
     ("GaussianNoise", ValueError, "sigma is too small .expected at least 0, got -1", lambda a: a(-1)),
     ("SaltPepperNoise", ValueError, r"white_prob \+ black_prob is out of range", lambda a: a(0.6, 0.5)),
     ("CenterPaste", TypeError, "expected a BackgroundFiller, got int", lambda a: a(4, 3)),
@@ -197,13 +127,7 @@ IMAGES = [
     ("RandomCropRandomShape", ValueError, "the image of .* smaller than the rectangle of 7x2", (2, 7), IMAGE),
     ("RandomCutout", ValueError, "the image of .* smaller than the rectangle of 5x1", (5, 1), IMAGE),
     ("CenterPaste", ValueError, r"the background of \(2, 2\) .* smaller than the image of 4x6", (2,), IMAGE),
-    (
-        "RandomPaste",
-        ValueError,
-        r"the background of \(4, 5\) .* smaller than the image of 4x6",
-        ((4, 5),),
-        IMAGE,
-    ),
+    ("RandomPaste", ValueError, r"the background of \(4, 5\) .* smaller than the image of 4x6", ((4, 5),), IMAGE),
     ("Grayscale", ValueError, NOT_THREE, (), TWO_CHANNELS),
     ("Contrast", ValueError, NOT_THREE, ((1, 2), True), TWO_CHANNELS),
     ("JpegNoise", ValueError, NOT_THREE, (), TWO_CHANNELS),
@@ -244,11 +168,7 @@ def test_transforms():
 
 
 @pytest.mark.parametrize(
-    "build",
-    [
-        lambda: imgaug.RandomCropRandomShape(2, 2, max_aspect_ratio=2.0),
-        lambda: imgaug.GaussianBlur(max_size=3),
-    ],
+    "build", [lambda: imgaug.RandomCropRandomShape(2, 2, max_aspect_ratio=2.0), lambda: imgaug.GaussianBlur(max_size=3)]
 )
 def test_arguments_without_effect(build, log_lines):
     """An argument of tensorpack that has no effect logs a warning."""

@@ -164,17 +164,15 @@ class TestCrop:
 
 
 class TestFlip:
-    def test_left_and_right(self):
-        """x becomes w - x, which swaps the left and right corners."""
-        tfm = FlipTransform(4, 6)
-        np.testing.assert_array_equal(IMAGE[:, ::-1], tfm.apply_image(IMAGE))
-        np.testing.assert_array_equal([[6, 0], [0, 4], [4.5, 3]], tfm.apply_coords(POINTS))
-
-    def test_top_and_bottom(self):
-        """y becomes h - y."""
-        tfm = FlipTransform(4, 6, horiz=False)
-        np.testing.assert_array_equal(IMAGE[::-1], tfm.apply_image(IMAGE))
-        np.testing.assert_array_equal([[0, 4], [6, 0], [1.5, 1]], tfm.apply_coords(POINTS))
+    @pytest.mark.parametrize(
+        ("horiz", "image", "points"),
+        [(True, IMAGE[:, ::-1], [[6, 0], [0, 4], [4.5, 3]]), (False, IMAGE[::-1], [[0, 4], [6, 0], [1.5, 1]])],
+    )
+    def test_both_axes(self, horiz, image, points):
+        """x becomes w - x, or y becomes h - y."""
+        tfm = FlipTransform(4, 6, horiz=horiz)
+        np.testing.assert_array_equal(image, tfm.apply_image(IMAGE))
+        np.testing.assert_array_equal(points, tfm.apply_coords(POINTS))
 
 
 class TestTranspose:

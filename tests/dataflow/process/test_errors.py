@@ -38,12 +38,6 @@ def described(error):
 
 
 class TestRaise:
-    @pytest.mark.parametrize("error", [ValueError("bad"), KeyError("bad"), ZeroDivisionError("bad")])
-    def test_the_type_is_kept(self, error):
-        """The error keeps its type, and its text names the stage, the worker and the pid."""
-        with pytest.raises(type(error), match=r"Stage: worker 0 \(pid 1\), in F: bad"):
-            raise_described(described(error))
-
     @pytest.mark.parametrize("error", [UnicodeDecodeError("utf8", b"x", 0, 1, "odd"), Takes(1, 2), Holds()])
     def test_types_that_do_not_take_a_text_are_named(self, error):
         """An error whose type cannot be built from a text becomes a RuntimeError that names the type."""

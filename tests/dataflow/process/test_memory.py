@@ -14,13 +14,6 @@ from tensorpack_lite.dataflow.process.memory import LIMIT_VARIABLE, allocate, li
 
 
 class TestAllocate:
-    def test_two_maps_share_the_memory(self):
-        """A byte written through one map is read through the other."""
-        handle = allocate(8192)
-        one, two = map_memory(os.dup(handle), 8192), map_memory(handle, 8192)
-        one[5000] = 7
-        assert 7 == two[5000]
-
     def test_no_file_appears(self):
         """Allocating memory creates no file in /dev/shm."""
         before = sorted(os.listdir("/dev/shm"))

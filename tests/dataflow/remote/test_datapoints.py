@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from fakes.remote import Counting, free_tcp, receive
 
-from tensorpack_lite.dataflow.batch import BatchData
 from tensorpack_lite.dataflow.remote import (
     RemoteDataZMQ,
 )
@@ -81,17 +80,6 @@ class TestDatapoints:
         assert sum(seen) - 1 == flow.cnt1 + flow.cnt2
         flow.reset_state()
         assert (0, 0) == (flow.cnt1, flow.cnt2)
-
-    def test_batches(self, ipc, send):
-        """A RemoteDataZMQ has no length and can be batched."""
-        send(ipc)
-        flow = BatchData(RemoteDataZMQ(ipc), 4)
-        with pytest.raises(NotImplementedError):
-            len(flow)
-        flow.reset_state()
-        iterator = iter(flow)
-        assert [0, 1, 2, 3] == next(iterator)[1].tolist()
-        iterator.close()
 
     def test_the_sender_may_reuse_its_memory(self, ipc, send):
         """A DataFlow that yields one array with changing values is sent correctly."""

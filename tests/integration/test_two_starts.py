@@ -1,8 +1,7 @@
-"""Training runs that are killed, and two training runs that start in one directory, as real processes."""
+"""Two training runs that start in one directory, as real processes."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import textwrap
@@ -11,19 +10,6 @@ import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.any_tensorflow]
 
-# where the process is killed -> the files it leaves
-PLACES = {
-    "stats.json.tmp": ["stats.json.tmp"],
-    "stats.csv.tmp": ["stats.csv.tmp"],
-    r"\.saving/model-": [".saving"],
-    r"\.saving/model.*index": [".saving", "model-*.data-00000-of-00001", "model-*.state"],
-    r"\.checkpoint\.tmp": [".checkpoint.tmp"],
-    "meta graph": ["graph-*.meta.tmp*"],
-    r"\.saving/min-.*index": [".saving", "min-cost.data-00000-of-00001", "min-cost.state"],
-    r"\.saving/min-cost\.json": [".saving"],
-    "making a copy": ["top-cost-*.data-00000-of-00001", "top-cost-*.index", "top-cost-*.state"],
-    "removing a copy": ["top-cost-*.data-00000-of-00001"],
-}
 
 TWO_STARTS = """
     import sys
@@ -57,26 +43,6 @@ def read_until(process, text):
         if text in line:
             return seen
     raise AssertionError(f"ended without '{text}': {seen}")
-
-
-def test_leftovers_are_removed_at_the_next_start(start_python, tmp_path):
-    """Each start removes the leftovers of the killed one before it, and a complete run leaves none."""
-    places = [*PLACES, "nowhere"]
-    script = os.path.join(os.path.dirname(os.path.dirname(__file__)), "fakes", "killed_script.py")
-    output = start_python(script, tmp_path, *places, stderr=subprocess.STDOUT).communicate()[0]
-    results = [json.loads(line[len("RESULT ") :]) for line in output.splitlines() if line.startswith("RESULT ")]
-    assert len(places) == len(results), output
-
-    for place, left, status in results[:-1]:
-        assert 9 == status, place
-        assert len(PLACES[place]) == len(left), (place, left)
-        for pattern, name in zip(PLACES[place], left):
-            begin, end = pattern.split("*")[0], pattern.split("*")[-1]
-            assert name.startswith(begin), (place, left)
-            assert name.endswith(end), (place, left)
-    assert ["nowhere", [], 0] == results[-1]
-    starts = [line for line in (tmp_path / "log.log").read_text().splitlines() if " Argv: " in line]
-    assert len(places) == len(starts)
 
 
 @pytest.mark.nightly
