@@ -10,6 +10,7 @@ The loop itself is `Trainer.main_loop`, in train.
 
 from .callback import Call, Callback
 from .callback_factory import CallbackFactory
+from .extension import ExtendedTrainer, Extension
 from .group import Callbacks
 from .hooks import CallbackToHook, HookToCallback
 from .proxy_callback import ProxyCallback
@@ -24,6 +25,8 @@ __all__ = [
     "CallbackFactory",
     "CallbackToHook",
     "Callbacks",
+    "ExtendedTrainer",
+    "Extension",
     "HookToCallback",
     "HookedSession",
     "LoopMonitors",

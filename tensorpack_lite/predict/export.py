@@ -18,8 +18,6 @@ from .config import PredictConfig
 from .export_check import Expected, check_files, check_outputs, evaluate, warn_not_compared
 from .onnx_file import check, convert, require_packages
 
-__all__ = ["ModelExporter"]
-
 _DEFAULT_SIGNATURE, _OLD_SIGNATURE = "serving_default", "prediction_pipeline"
 
 
