@@ -11,16 +11,14 @@ import io
 import os
 import re
 import sys
-import sysconfig
 from contextlib import redirect_stderr
 from types import TracebackType
 
 from .errors import error_text, with_cause
+from .frames import LIBRARY, STANDARD
 from .script_end import Show, at_error
 from .streams import standard_streams
 
-_LIBRARY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
 _INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\](\w+)")
 _TENSORFLOW = ("tensorflow", "tensorflow_core", "tensorflow_estimator", "keras", "tf_keras", "tf_slim")
 # a frame in TensorFlow's messages; on TF 1.15 its source follows, with a larger indentation
@@ -116,11 +114,11 @@ def _is_of_library(frame: TracebackType) -> bool:
 
 def _is_library_path(path: str) -> bool:
     installed = _INSTALLED.search(path)
-    if path.startswith(_LIBRARY):
+    if path.startswith(LIBRARY):
         return True
     if installed:
         return installed.group(2) in _TENSORFLOW
-    return path.startswith((_STANDARD, "<frozen "))
+    return path.startswith((STANDARD, "<frozen "))
 
 
 class EndsBriefly:
