@@ -11,14 +11,16 @@ import io
 import os
 import re
 import sys
+import sysconfig
 from contextlib import redirect_stderr
 from types import TracebackType
 
 from .errors import error_text, with_cause
-from .frames import LIBRARY, STANDARD
+from .frames import LIBRARY
 from .script_end import Show, at_error
 from .streams import standard_streams
 
+_STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
 _INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\](\w+)")
 _TENSORFLOW = ("tensorflow", "tensorflow_core", "tensorflow_estimator", "keras", "tf_keras", "tf_slim")
 # a frame in TensorFlow's messages; on TF 1.15 its source follows, with a larger indentation
@@ -118,7 +120,7 @@ def _is_library_path(path: str) -> bool:
         return True
     if installed:
         return installed.group(2) in _TENSORFLOW
-    return path.startswith((STANDARD, "<frozen "))
+    return path.startswith((_STANDARD, "<frozen "))
 
 
 class EndsBriefly:

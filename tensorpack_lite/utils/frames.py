@@ -1,18 +1,15 @@
-"""The Python frames that threads are executing, and the directories of code that is not the user's."""
+"""The Python frames that threads are executing, and the directory of this library."""
 
 from __future__ import annotations
 
 import gc
 import os
 import sys
-import sysconfig
 from types import FrameType
 from typing import Dict
 
 LIBRARY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 """The directory of this library."""
-STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
-"""The directory of Python's standard library."""
 
 
 def frame_of_thread(ident: int) -> FrameType | None:

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
-from .frames import LIBRARY, STANDARD, frames_of_threads
+from .frames import LIBRARY, frames_of_threads
+from .inspection import is_installed
 
 _FAULTHANDLER_LINE = re.compile(r'^  File "(.*)", line (\d+|\?\?\?) in (.*)$')
 _LOCK = re.compile(r"\.acquire\(|with .*lock", re.IGNORECASE)
@@ -36,8 +37,7 @@ class Line(NamedTuple):
     @property
     def is_of_user(self) -> bool:
         """Whether the file belongs neither to this library, to the standard library nor to an installed package."""
-        is_installed = "site-packages" in self.path or "dist-packages" in self.path
-        return not (is_installed or self.path.startswith((LIBRARY, STANDARD, "<")))
+        return not (is_installed(self.path) or self.path.startswith("<"))
 
     def __str__(self) -> str:
         source = linecache.getline(self.path, self.number).strip()
