@@ -30,13 +30,7 @@ def _call(target: str) -> Any:
 
 
 def _find_function(target: str) -> Callable[[], Any]:
-    """
-    Import the function that `module:function` names.
-
-    Raises:
-        ValueError: the target is not of this form, or the module has no such function.
-        OSError, ImportError: the module cannot be imported.
-    """
+    """Import the function that `module:function` names."""
     place, _, name = target.rpartition(":")
     if not place or not name:
         raise ValueError(f"expected module:function, got '{target}'. Example: data-check train:get_data")
