@@ -12,14 +12,7 @@ from ..tfutils.random import dropout as drop
 from ..tfutils.symbolic_functions import widen
 from ..utils.checks import check_fraction
 from .arguments import convert_to_tflayer_args
-from .checks import (
-    find_training,
-    layer_title,
-    require_integer,
-    require_sequences,
-    require_shape,
-    warn_if_called_twice,
-)
+from .checks import find_training, layer_title, require_integer, require_sequences, require_shape, warn_if_called_twice
 from .outputs import bias_and_activate, name_output
 from .registry import layer_register
 from .shape_utils import StaticDynamicShape

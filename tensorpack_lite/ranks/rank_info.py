@@ -191,10 +191,8 @@ def _read_srun(rank: GivenRank, environ: Mapping[str, str]) -> RankInfo:
             "srun: heterogeneous jobs are not supported (expected SLURM_HET_SIZE=1, got "
             f"{environ['SLURM_HET_SIZE']}). Submit one job whose nodes are alike, or set TENSORPACK_RANK for each task."
         )
-    counts, node = (
-        expand_counts(environ.get("SLURM_STEP_TASKS_PER_NODE", "")),
-        _integer(environ, "SLURM_NODEID"),
-    )
+    counts = expand_counts(environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
+    node = _integer(environ, "SLURM_NODEID")
     nodes = expand_node_list(environ.get("SLURM_STEP_NODELIST", ""))
     # then the first node has the first ranks
     in_blocks = environ.get("SLURM_DISTRIBUTION", "block").startswith("block")
