@@ -11,8 +11,9 @@ from ..compat import tensorflow
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..tfutils.checkpoint_background import BackgroundSave
-from ..tfutils.checkpoint_state import END_SUFFIX, EndState, pack_end
+from ..tfutils.checkpoint_state import END_SUFFIX, EndState, is_number, pack_end
 from ..tfutils.checkpoint_store import CheckpointStore
+from ..tfutils.model_utils import static_bytes
 from ..tfutils.partitions import join_parts, name_in_files
 from ..tfutils.sessinit import SaverRestore
 from ..utils import logger
@@ -117,8 +118,8 @@ class EpochEnd:
     def _fetch(self, names: Sequence[str]) -> dict[str, np.ndarray] | None:
         """Return the values of variables, or None if they are not numbers or do not fit into the file."""
         variables = {name: self._variables[name] for name in names}
-        num_bytes = sum(_static_bytes(variable) for variable in variables.values())
-        if num_bytes > _MAX_BYTES or not all(_is_number(var.dtype.base_dtype) for var in variables.values()):
+        num_bytes = sum(static_bytes(variable) for variable in variables.values())
+        if num_bytes > _MAX_BYTES or not all(is_number(var.dtype.base_dtype) for var in variables.values()):
             return None
         values = {name: np.asarray(self._run(variable)) for name, variable in variables.items()}
         is_small = sum(value.nbytes for value in values.values()) <= _MAX_BYTES
@@ -137,16 +138,6 @@ def _checksum(variable: tf.Variable) -> tf.Tensor:
         value = tf.identity(variable)
     with tf.device(cpu.to_string()):
         return tf.raw_ops.Fingerprint(data=tf.reshape(value, [1, -1]), method="farmhash64")
-
-
-def _static_bytes(variable: tf.Variable) -> int:
-    """Return the size of a variable, 0 if its shape is unknown."""
-    return int((variable.shape.num_elements() or 0) * variable.dtype.base_dtype.size)
-
-
-def _is_number(dtype: tf.DType) -> bool:
-    """Return whether a state file can hold values of a type."""
-    return bool((dtype.is_floating or dtype.is_integer or dtype.is_bool) and dtype != tf.bfloat16)
 
 
 def _log(reason: str) -> None:

@@ -84,12 +84,7 @@ class _Measure(Inferencer):
         return numbers
 
     def _split_classes(self, results: list[Any]) -> tuple[np.ndarray, np.ndarray, bool]:
-        """
-        Check the predictions and labels of a datapoint.
-
-        Returns:
-            The scores `[N, C]` or predicted classes `[N]`; the labels `[N]`; and whether there are scores.
-        """
+        """Return the scores [N, C] or predicted classes [N], the labels [N], and whether there are scores."""
         prediction, label = map(np.asarray, results)
         self._num_values += label.size
         if prediction.shape == label.shape and prediction.dtype.kind in "biu":

@@ -198,6 +198,7 @@ def _add_commands_about_processes(add: Callable[..., _Parser]) -> None:
         "nan-replay",
         "Run the step again that TerminateOnNaN has examined (exit code 0: not finite again, 1: finite).",
         "Runs the script of the training until before its first step. Example: nan-replay train_log/x/nan-4711",
+        "scripts",
         usage=f"directory [-- {_PROGRAM}]",
     )
     command.add_argument("directory", help="the directory nan-<step> that TerminateOnNaN wrote")

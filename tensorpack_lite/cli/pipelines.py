@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 import textwrap
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Callable, Sequence
 
 from tabulate import tabulate
@@ -24,30 +24,13 @@ _WIDTH = 88  # columns for the findings
 _REASON_WIDTH = 80
 
 
-@dataclass(frozen=True)
-class _Target:
-    """
-    The function that `module:function` names. It can be pickled, whatever the function is.
-
-    Attributes:
-        name: the module or the path of a script, a colon, and the function.
-    """
-
-    name: str
-
-    def __call__(self) -> Any:
-        """Call the function."""
-        return _find_function(self.name)()
+def _call(target: str) -> Any:
+    """Call the function that `module:function` names."""
+    return _find_function(target)()
 
 
 def _find_function(target: str) -> Callable[[], Any]:
-    """
-    Import the function that `module:function` names.
-
-    Raises:
-        ValueError: the target is not of this form, or the module has no such function.
-        OSError, ImportError: the module cannot be imported.
-    """
+    """Import the function that `module:function` names."""
     place, _, name = target.rpartition(":")
     if not place or not name:
         raise ValueError(f"expected module:function, got '{target}'. Example: data-check train:get_data")
@@ -99,7 +82,7 @@ def _describe_limit(speed: PipelineSpeed) -> str:
 def resume_check(args: argparse.Namespace) -> int:
     """Check the DataFlow and print the results. Return 1 if datapoints differ."""
     _find_function(args.target)
-    check = check_resume(_Target(args.target), args.cuts, args.size, args.seconds, args.seed)
+    check = check_resume(partial(_call, args.target), args.cuts, args.size, args.seconds, args.seed)
     sys.stdout.write(f"{args.target} (cuts: --seed {check.seed})\n\n")
     if check.stages:
         rows = [(stage.stage, stage.level, textwrap.fill(stage.reason, _REASON_WIDTH)) for stage in check.stages]

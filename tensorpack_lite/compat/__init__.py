@@ -15,8 +15,7 @@ import os
 import re
 from typing import Any
 
-from ._alone import tensorflow_alone
-from ._uncollected import uncollected
+from ._alone import tensorflow_alone, uncollected
 from .tf_log import silence_python_log
 
 with tensorflow_alone(), uncollected():

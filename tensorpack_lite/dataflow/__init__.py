@@ -32,13 +32,7 @@ from .mix import ConcatData, JoinData, RandomChooseData, RandomMixData
 from .raw import DataFromGenerator, DataFromIterable, DataFromList, DataFromQueue, FakeData
 from .remote import RemoteDataZMQ, send_dataflow_zmq
 from .repeat import FixedSizeData, RepeatedData, RepeatedDataPoint
-from .runner import (
-    MultiProcessPrefetchData,
-    MultiProcessRunner,
-    MultiProcessRunnerZMQ,
-    PrefetchData,
-    PrefetchDataZMQ,
-)
+from .runner import MultiProcessPrefetchData, MultiProcessRunner, MultiProcessRunnerZMQ, PrefetchData, PrefetchDataZMQ
 from .runner_thread import MultiThreadPrefetchData, MultiThreadRunner
 from .serialize import HDF5Serializer, LMDBSerializer, NumpySerializer, TFRecordSerializer
 from .shard import ShardData

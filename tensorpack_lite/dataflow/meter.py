@@ -242,12 +242,7 @@ class Metered:
     _meter: Meter | None = None  # after `reset_state`
 
     def _measure(self, above: Any) -> Meter:
-        """
-        Return the meter of this stage, whose `reset_state` begins. It continues the counts of an earlier one in this process.
-
-        Args:
-            above: the stage that reads this one in the same thread; None if this is the outermost one.
-        """
+        """Return the meter of this stage, which `above` reads in this thread. It continues earlier counts."""
         parent: Meter | None = None if above is None else above._meter
         if self._meter is None or self._meter.page is not _process.page:
             self._meter = Meter(stage_name(self), parent)

@@ -5,13 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..utils.missing_names import explain_missing_names
-from .runner import (
-    MultiProcessPrefetchData,
-    MultiProcessRunner,
-    MultiProcessRunnerZMQ,
-    PrefetchData,
-    PrefetchDataZMQ,
-)
+from .runner import MultiProcessPrefetchData, MultiProcessRunner, MultiProcessRunnerZMQ, PrefetchData, PrefetchDataZMQ
 from .runner_thread import MultiThreadPrefetchData, MultiThreadRunner
 
 __all__ = [

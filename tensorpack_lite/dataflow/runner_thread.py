@@ -15,14 +15,7 @@ from typing import Any, Callable, Iterable, Iterator, Sequence
 from ..utils import logger
 from ..utils.checks import check_at_least, check_callable
 from ..utils.handoff import HandoffQueue
-from .base import (
-    DataFlow,
-    Datapoint,
-    require_dataflow,
-    reset_each_once,
-    reset_twice_error,
-    stop_workers,
-)
+from .base import DataFlow, Datapoint, require_dataflow, reset_each_once, reset_twice_error, stop_workers
 from .exact.runner import EndlessRunner, WorkersInTurn, begin_at, run_and_report, states_to_restore
 from .exact.stage_position import StagePosition
 from .failure import stage_error

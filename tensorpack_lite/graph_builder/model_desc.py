@@ -12,8 +12,6 @@ from ..utils.argtools import memoized_method
 from ..utils.errors import type_error
 from ..utils.missing_names import explain_missing_names
 
-__all__ = ["ModelDesc", "ModelDescBase"]
-
 if not TYPE_CHECKING:
     __getattr__ = explain_missing_names(__name__)
 

@@ -10,6 +10,7 @@ The loop itself is `Trainer.main_loop`, in train.
 
 from .callback import Call, Callback
 from .callback_factory import CallbackFactory
+from .extension import ExtendedTrainer, Extension
 from .group import Callbacks
 from .hooks import CallbackToHook, HookToCallback
 from .proxy_callback import ProxyCallback
@@ -19,19 +20,7 @@ from .state import Outcome, StopTraining, TrainLoop
 from .trainer import LoopMonitors, LoopTrainer, TrainArguments
 
 __all__ = [
-    "Call",
-    "Callback",
-    "CallbackFactory",
-    "CallbackToHook",
-    "Callbacks",
-    "HookToCallback",
-    "HookedSession",
-    "LoopMonitors",
-    "LoopTrainer",
-    "Outcome",
-    "Preempted",
-    "ProxyCallback",
-    "StopTraining",
-    "TrainArguments",
-    "TrainLoop",
-]
+    "Call", "Callback", "CallbackFactory", "CallbackToHook", "Callbacks", "ExtendedTrainer", "Extension",
+    "HookToCallback", "HookedSession", "LoopMonitors", "LoopTrainer", "Outcome", "Preempted", "ProxyCallback",
+    "StopTraining", "TrainArguments", "TrainLoop",
+]  # fmt: skip

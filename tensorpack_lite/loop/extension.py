@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 else:
     Protocol = object  # Python 3.7 has none
 
-__all__ = ["ExtendedTrainer", "Extension"]
-
 _TAKEN = ("callbacks", "place", "ranks")  # keys of the state in checkpoints
 
 

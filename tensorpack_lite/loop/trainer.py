@@ -209,6 +209,11 @@ def find_step_ops(trainer: LoopTrainer) -> list[tf.Operation | tf.Tensor]:
     return elements_in(vars(trainer) if trainer.train_op is None else {"train_op": trainer.train_op})
 
 
+def session_config(trainer: LoopTrainer) -> tf.ConfigProto | None:
+    """Return the config of the session; None if it is not known."""
+    return None if trainer.arguments is None else getattr(trainer.arguments.session_creator, "config", None)
+
+
 class LoopMonitors(ABC):
     """The interface of `trainer.monitors`; see `Monitors`."""
 

@@ -21,13 +21,7 @@ from .nonlin import BNReLU, Maxout, PReLU
 from .pool import AvgPooling, FixedUnPooling, GlobalAvgPooling, MaxPooling
 from .recurrent import GRU, LSTM
 from .registry import disable_layer_logging, layer_register
-from .regularize import (
-    Dropout,
-    l1_regularizer,
-    l2_regularizer,
-    regularize_cost,
-    regularize_cost_from_collection,
-)
+from .regularize import Dropout, l1_regularizer, l2_regularizer, regularize_cost, regularize_cost_from_collection
 from .shapes import ConcatWith
 from .variables import VariableHolder, rename_tflayer_get_variable
 

@@ -12,7 +12,7 @@ from ..tfutils.random import dropout as drop
 from ..tfutils.symbolic_functions import widen
 from ..utils.checks import check_fraction
 from .arguments import convert_to_tflayer_args
-from .checks import find_training, layer_title, require_integer, require_sequences, warn_if_called_twice
+from .checks import find_training, layer_title, require_integer, require_sequences, require_shape, warn_if_called_twice
 from .outputs import bias_and_activate, name_output
 from .registry import layer_register
 from .shape_utils import StaticDynamicShape
@@ -270,12 +270,12 @@ def _require_mask(name: str, mask: tf.Tensor, expected: list[int | None]) -> tf.
 def _require_beside(what: str, tensor: tf.Tensor, other: tf.Tensor, same_length: bool = False) -> tf.Tensor:
     """Return sequences whose N and dtype are those of other sequences, and T if `same_length`."""
     tensor = _require_sequences(what, tensor)
-    title = layer_title(_LAYER)
     if tensor.dtype != other.dtype:
-        raise ValueError(f"{title}: {what} has the wrong dtype (expected {other.dtype.name}, got {tensor.dtype.name}).")
+        raise ValueError(
+            f"{layer_title(_LAYER)}: {what} has the wrong dtype (expected {other.dtype.name}, got {tensor.dtype.name})."
+        )
     shape = other.shape[: 2 if same_length else 1].concatenate([None] * (1 if same_length else 2))
-    if not tensor.shape.is_compatible_with(shape):
-        raise ValueError(f"{title}: {what} has the wrong shape (expected {shape}, got {tensor.shape}).")
+    require_shape(_LAYER, what, tensor, shape)
     return tensor
 
 

@@ -99,6 +99,12 @@ def require_known_channels(layer: str, inputs: tf.Tensor, axis: int) -> int:
     return channels
 
 
+def require_shape(layer: str, what: str, tensor: tf.Tensor, shape: tf.TensorShape) -> None:
+    """Raise ValueError if a tensor cannot have a shape."""
+    if not tensor.shape.is_compatible_with(shape):
+        raise ValueError(f"{layer_title(layer)}: {what} has the wrong shape (expected {shape}, got {tensor.shape}).")
+
+
 def require_integer(layer: str, name: str, value: Any) -> int:
     """
     Return a positive integer for any integral number: a size, a stride, a number of filters.

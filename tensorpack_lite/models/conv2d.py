@@ -10,14 +10,7 @@ from ..tfutils.precision import multiply, read_as, to_compute_dtype
 from ..utils.argtools import shape4d
 from ..utils.gpu import get_num_gpu
 from .arguments import convert_to_tflayer_args
-from .checks import (
-    layer_title,
-    require_integer,
-    require_known_channels,
-    require_padding,
-    require_pair,
-    require_rank,
-)
+from .checks import layer_title, require_integer, require_known_channels, require_padding, require_pair, require_rank
 from .layout import convert_layout, get_kernel_format
 from .outputs import bias_and_activate
 from .registry import layer_register, register_alias

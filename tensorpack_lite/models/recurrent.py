@@ -15,7 +15,7 @@ from ..compat import tfv1 as tf
 from ..tfutils.precision import to_float32
 from ..tfutils.tower.context import get_current_tower_context
 from .arguments import convert_to_tflayer_args
-from .checks import layer_title, refuse_tape_around_loop, require_integer, require_sequences
+from .checks import layer_title, refuse_tape_around_loop, require_integer, require_sequences, require_shape
 from .outputs import name_output
 from .recurrent_cells import GRUCell, LSTMCell, RecurrentCell, Step
 from .recurrent_cells import LSTMStateTuple as LSTMStateTuple
@@ -284,7 +284,7 @@ def _find_valid_steps(
     if sequence_length is not None:
         sequence_length = tf.convert_to_tensor(sequence_length)
         batch = inputs.shape[1:2] if time_major else inputs.shape[:1]
-        _require_shape(layer, "sequence_length", sequence_length, batch)
+        require_shape(layer, "sequence_length", sequence_length, batch)
         if not sequence_length.dtype.is_integer:
             raise ValueError(
                 f"{layer_title(layer)}: sequence_length has the wrong dtype (expected integers, got "
@@ -294,7 +294,7 @@ def _find_valid_steps(
         valid.append(tf.transpose(tf.sequence_mask(sequence_length, count)))
     if mask is not None:
         mask = tf.cast(mask, tf.bool)
-        _require_shape(layer, "mask", mask, inputs.shape[:2])
+        require_shape(layer, "mask", mask, inputs.shape[:2])
         valid.append(mask if time_major else tf.transpose(mask))
     return None if not valid else tf.reduce_all(tf.stack(valid), 0) if len(valid) > 1 else valid[0]
 
@@ -321,16 +321,11 @@ def _make_initial_states(
     parts = [tf.cast(part, inputs.dtype) for part in tf.nest.flatten(initial_state)]
     batch = inputs.shape[1:2]
     for part in parts:
-        _require_shape(cell.layer, "a part of initial_state", part, batch.concatenate([cell.units]))
+        require_shape(cell.layer, "a part of initial_state", part, batch.concatenate([cell.units]))
         batch = batch.merge_with(part.shape[:1])
     inputs = tf.ensure_shape(inputs, inputs.shape[:1].concatenate(batch).concatenate(inputs.shape[2:]))
     shaped = iter([tf.ensure_shape(part, batch.concatenate([cell.units])) for part in parts])
     return inputs, make_states(lambda: next(shaped))
-
-
-def _require_shape(layer: str, what: str, tensor: tf.Tensor, shape: tf.TensorShape) -> None:
-    if not tensor.shape.is_compatible_with(shape):
-        raise ValueError(f"{layer_title(layer)}: {what} has the wrong shape (expected {shape}, got {tensor.shape}).")
 
 
 def _pack(states: list[list[Any]]) -> Any:

@@ -18,8 +18,6 @@ from .config import PredictConfig
 from .export_check import Expected, check_files, check_outputs, evaluate, warn_not_compared
 from .onnx_file import check, convert, require_packages
 
-__all__ = ["ModelExporter"]
-
 _DEFAULT_SIGNATURE, _OLD_SIGNATURE = "serving_default", "prediction_pipeline"
 
 
@@ -290,10 +288,8 @@ def _check_compact(content: bytes, outputs: list[str], expected: Expected, is_op
 
 def _check_serving(path: str, tags: list[str], outputs: list[str], expected: Expected) -> None:
     """Raise RuntimeError if TensorFlow cannot load a SavedModel, or if it does not compute what is expected."""
-    who, advice = (
-        "ModelExporter.export_serving",
-        "Report this error: the cause is in TensorFlow or in this library.",
-    )
+    who = "ModelExporter.export_serving"
+    advice = "Report this error: the cause is in TensorFlow or in this library."
     with tf.Graph().as_default(), _new_session() as session:
         try:
             tf.saved_model.loader.load(session, tags, path)

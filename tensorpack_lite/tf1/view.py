@@ -225,15 +225,7 @@ def _find_public_module(name: str) -> Any:
 
 
 def _require(module: Any, name: str, item: str) -> Unsupported | None:
-    """
-    Check that a module has a name or a submodule.
-
-    Returns:
-        None, or a stand-in for a name that is known to be missing.
-
-    Raises:
-        ImportError: there is no such name.
-    """
+    """Raise ImportError if a module lacks a name; return a stand-in if the name is known to be missing."""
     try:
         getattr(module, item)
     except AttributeError as error:

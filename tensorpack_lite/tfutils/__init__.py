@@ -10,18 +10,8 @@ from typing import TYPE_CHECKING
 
 from ..utils.missing_names import explain_missing_names
 from . import gradproc, optimizer, sesscreate, sessinit, summary, tower, varreplace
-from .argscope import (
-    argscope,
-    enable_argscope_for_function,
-    enable_argscope_for_module,
-    get_arg_scope,
-)
-from .common import (
-    get_default_sess_config,
-    get_global_step_value,
-    get_global_step_var,
-    get_tf_version_tuple,
-)
+from .argscope import argscope, enable_argscope_for_function, enable_argscope_for_module, get_arg_scope
+from .common import get_default_sess_config, get_global_step_value, get_global_step_var, get_tf_version_tuple
 from .environment import collect_env_info
 from .precision import precision_scope, with_precision
 from .recompute import recompute_grad

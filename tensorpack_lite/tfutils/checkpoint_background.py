@@ -11,6 +11,7 @@ from ..compat import tfv1 as tf
 from ..compat.session import Session
 from ..utils.argtools import graph_memoized
 from .checkpoint_reader import LiteralPath
+from .model_utils import static_bytes
 
 _ALIGNMENT = 64  # bytes; TensorFlow uses an array at such an address without a copy
 
@@ -36,9 +37,7 @@ class VariableWriter:
         self._names, self._slices = (
             [text.decode() for text in tf.make_ndarray(const.op.get_attr("value"))] for const in (names, slices)
         )
-        self.num_bytes = sum(
-            (tensor.shape.num_elements() or 0) * tensor.dtype.base_dtype.size for tensor in self._tensors
-        )
+        self.num_bytes = sum(map(static_bytes, self._tensors))
         dtypes = [tensor.dtype.base_dtype for tensor in self._tensors]
         self._graph = tf.Graph()
         with self._graph.as_default():

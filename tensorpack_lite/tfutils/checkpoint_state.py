@@ -33,6 +33,11 @@ class EndState(NamedTuple):
     variables: Dict[str, np.ndarray]
 
 
+def is_number(dtype: tf.DType) -> bool:
+    """Return whether a state file can hold values of a type."""
+    return bool((dtype.is_floating or dtype.is_integer or dtype.is_bool) and dtype != tf.bfloat16)
+
+
 def pack_end(end: EndState, prefix: str) -> bytes | None:
     """
     Return the content of `model-<step>.end`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import deque
-from typing import Any, Iterable, Mapping
+from typing import Any, Callable, Iterable, Iterator, Mapping
 
 from ..compat import tfv1 as tf
 from ..compat.private import inside_control_flow
@@ -77,16 +77,31 @@ def operations_needed(targets: Iterable[tf.Operation | tf.Tensor]) -> list[tf.Op
     Returns:
         The operations of the targets and everything they depend on, without duplicates, nearest first.
     """
-    found: dict[str, Any] = {}
-    waiting = [target if isinstance(target, tf.Operation) else target.op for target in targets]
+    return list(walk((target if isinstance(target, tf.Operation) else target.op for target in targets), all_parents))
+
+
+def walk(
+    ops: Iterable[tf.Operation], follow: Callable[[tf.Operation], Iterable[tf.Operation]]
+) -> Iterator[tf.Operation]:
+    """Yield operations and all to which `follow` leads from them, each once, the nearest first."""
+    found = {op.name: op for op in ops}
+    waiting = deque(found.values())
     while waiting:
-        layer, waiting = waiting, []
-        for op in layer:
-            if op.name not in found:
-                found[op.name] = op
-                waiting += [tensor.op for tensor in op.inputs]
-                waiting += op.control_inputs
-    return list(found.values())
+        op = waiting.popleft()
+        yield op
+        new = {parent.name: parent for parent in follow(op) if parent.name not in found}
+        found.update(new)
+        waiting.extend(new.values())
+
+
+def data_parents(op: tf.Operation) -> list[tf.Operation]:
+    """Return the operations whose outputs an operation takes."""
+    return [tensor.op for tensor in op.inputs]
+
+
+def all_parents(op: tf.Operation) -> list[tf.Operation]:
+    """Return the operations that run before an operation."""
+    return [*data_parents(op), *op.control_inputs]
 
 
 def elements_in(attributes: dict[str, Any]) -> list[Any]:
@@ -141,19 +156,12 @@ def updates_wait_for_data(train_op: tf.Operation | tf.Tensor) -> bool:
 
 
 def _names_after(source: tf.Operation) -> set[str]:
-    """Return the names of all operations that depend on one."""
+    """Return the names of an operation and of all that depend on it."""
     children: dict[str, list[tf.Operation]] = {}
     for op in source.graph.get_operations():
-        for parent in [*(tensor.op for tensor in op.inputs), *op.control_inputs]:
+        for parent in all_parents(op):
             children.setdefault(parent.name, []).append(op)
-    found: set[str] = set()
-    waiting = [source]
-    while waiting:
-        for child in children.get(waiting.pop().name, ()):
-            if child.name not in found:
-                found.add(child.name)
-                waiting.append(child)
-    return found
+    return {op.name for op in walk([source], lambda op: children.get(op.name, ()))}
 
 
 @graph_memoized

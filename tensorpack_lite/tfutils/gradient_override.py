@@ -8,6 +8,7 @@ from ..compat import tfv1 as tf
 from ..utils.argtools import graph_memoized, memoized
 
 Gradient = Callable[..., Sequence[Any]]
+_NAME = "tensorpack_lite.tfutils.gradient_override"  # of the gradient, in the graph
 
 
 def with_gradient(results: Sequence[tf.Tensor], inputs: Sequence[tf.Tensor], gradient: Gradient) -> list[tf.Tensor]:
@@ -23,7 +24,7 @@ def with_gradient(results: Sequence[tf.Tensor], inputs: Sequence[tf.Tensor], gra
         gradient: a function from the gradients with respect to each result (None where there is none) to
             those with respect to each input.
     """
-    with tf.get_default_graph().gradient_override_map({"IdentityN": _gradient_type()}):
+    with tf.get_default_graph().gradient_override_map({"IdentityN": register_gradient(_NAME, _find_gradient)}):
         outputs = tf.identity_n([*results, *inputs])[: len(results)]
     _gradients()[outputs[0].op.name] = (len(results), gradient)
     return outputs
@@ -36,10 +37,9 @@ def _gradients() -> dict[str, tuple[int, Gradient]]:
 
 
 @memoized
-def _gradient_type() -> str:
-    """Register `_gradients` with TensorFlow, once, and return the registered name."""
-    name = "tensorpack_lite.tfutils.gradient_override"
-    tf.RegisterGradient(name)(_find_gradient)
+def register_gradient(name: str, gradient: Callable[..., Any]) -> str:
+    """Register the gradient of an operation with TensorFlow, once, and return its name."""
+    tf.RegisterGradient(name)(gradient)
     return name
 
 

@@ -34,6 +34,11 @@ def describe_trainable_vars() -> None:
     logger.info("List of trainable variables:\n%s\n%s", tabulate(rows, headers=headers), _totals(variables))
 
 
+def static_bytes(tensor: tf.Tensor | tf.Variable) -> int:
+    """Return the size of a tensor or variable; 0 if its shape is unknown."""
+    return int((tensor.shape.num_elements() or 0) * tensor.dtype.base_dtype.size)
+
+
 def get_shape_str(tensors: tf.Tensor | list[tf.Tensor] | tuple[tf.Tensor, ...]) -> str:
     """
     Return the static shape of a tensor, or those of a list of tensors, as text.

@@ -16,12 +16,7 @@ from typing import Any, Sequence
 
 from ..compat import TF_VERSION
 from ..compat import tfv1 as tf
-from ..compat.private import (
-    at_top_level,
-    inside_function,
-    inside_xla,
-    op_determinism_enabled,
-)
+from ..compat.private import at_top_level, inside_function, inside_xla, op_determinism_enabled
 from ..utils.argtools import graph_memoized
 from ..utils.checks import check_at_least, check_fraction, check_type
 from .common import get_global_step_var

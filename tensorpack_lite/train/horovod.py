@@ -182,12 +182,7 @@ def _end_in_time(channel: RankChannel) -> None:
 
 # The address of the ranks' channel ----------------------------------------------------------------------------------------------------
 def _ask_store(rank: int, time_limit: float) -> Meeting | None:
-    """
-    Find the ranks' channel through the store of Gloo's rendezvous.
-
-    Returns:
-        The address of the channel and the conditions to join; None if there is no store.
-    """
+    """Find the ranks' channel through the store of Gloo's rendezvous; None if there is no store."""
     host, port = (os.environ.get(f"HOROVOD_GLOO_RENDEZVOUS_{what}", "") for what in ("ADDR", "PORT"))
     if not host or not port.isdecimal():
         return None

@@ -27,16 +27,7 @@ from .trainers import (
 )
 
 __all__ = [
-    "AsyncMultiGPUTrainer",
-    "AutoResumeTrainConfig",
-    "InputDesc",
-    "ModelDesc",
-    "NoOpTrainer",
-    "QueueInputTrainer",
-    "SimpleTrainer",
-    "SyncMultiGPUTrainer",
-    "SyncMultiGPUTrainerParameterServer",
-    "SyncMultiGPUTrainerReplicated",
-    "TrainConfig",
-    "Trainer",
-]
+    "AsyncMultiGPUTrainer", "AutoResumeTrainConfig", "InputDesc", "ModelDesc", "NoOpTrainer", "QueueInputTrainer",
+    "SimpleTrainer", "SyncMultiGPUTrainer", "SyncMultiGPUTrainerParameterServer", "SyncMultiGPUTrainerReplicated",
+    "TrainConfig", "Trainer",
+]  # fmt: skip

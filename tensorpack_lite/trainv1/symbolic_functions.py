@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, ContextManager
 
 from ..compat import tfv1 as tf
+from ..tfutils.gradient_override import register_gradient
 from ..tfutils.symbolic_functions import psnr
-from ..utils.argtools import memoized
 
 _EPSILON = 1e-12  # in roots and logarithms
 
@@ -215,15 +215,8 @@ def guided_relu() -> ContextManager[None]:
 
     Source: Springenberg et al. 2014, "Striving for simplicity".
     """
-    return tf.get_default_graph().gradient_override_map({"Relu": _guided_gradient_type()})
-
-
-@memoized
-def _guided_gradient_type() -> str:
-    """Register `_guided_gradient` with TensorFlow, once, and return the registered name."""
-    name = "tensorpack_lite.trainv1.guided_relu"
-    tf.RegisterGradient(name)(_guided_gradient)
-    return name
+    name = register_gradient("tensorpack_lite.trainv1.guided_relu", _guided_gradient)
+    return tf.get_default_graph().gradient_override_map({"Relu": name})
 
 
 def _guided_gradient(op: tf.Operation, gradient: tf.Tensor) -> tf.Tensor:

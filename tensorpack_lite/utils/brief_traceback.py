@@ -16,10 +16,10 @@ from contextlib import redirect_stderr
 from types import TracebackType
 
 from .errors import error_text, with_cause
+from .frames import LIBRARY
 from .script_end import Show, at_error
 from .streams import standard_streams
 
-_LIBRARY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
 _INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\](\w+)")
 _TENSORFLOW = ("tensorflow", "tensorflow_core", "tensorflow_estimator", "keras", "tf_keras", "tf_slim")
@@ -116,7 +116,7 @@ def _is_of_library(frame: TracebackType) -> bool:
 
 def _is_library_path(path: str) -> bool:
     installed = _INSTALLED.search(path)
-    if path.startswith(_LIBRARY):
+    if path.startswith(LIBRARY):
         return True
     if installed:
         return installed.group(2) in _TENSORFLOW

@@ -1,11 +1,15 @@
-"""The Python frames that threads are executing."""
+"""The Python frames that threads are executing, and the directory of this library."""
 
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from types import FrameType
 from typing import Dict
+
+LIBRARY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+"""The directory of this library."""
 
 
 def frame_of_thread(ident: int) -> FrameType | None:

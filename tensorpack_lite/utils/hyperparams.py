@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, Iterator, List, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, Tuple, Union
 
 from .plain_values import STOPPED
 
@@ -12,6 +12,8 @@ Value = Union[bool, int, float, str]
 
 ADDED = "hyperparameters"
 """The entry of the manifest with those that the user has added, see `RecordHyperParams`."""
+INITIALLY = ", initially "
+"""What stands between a variable and its value in the inputs of an optimizer, see `tfutils/graph_description.py`."""
 
 _SEED = re.compile(r"(^|[^a-z])seed(s|$|[^a-z])", re.I)
 _SECRET = re.compile(r"(^|[^a-z])(key|token|password|passwd|secret|credentials?)$", re.I)
@@ -20,7 +22,6 @@ _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$", re.I)
 _UPDATE = re.compile("(Resource)?(Sparse)?Apply(Keras)?")
 _RATES = ("alpha", "lr")  # inputs of the operations of optimizers
 _SLOT = re.compile("beta[12]_power")
-_INITIALLY = ", initially "  # between a variable and its value, in `tfutils/graph_description.py`
 _RECORDS = ["argparse.Namespace", "types.SimpleNamespace"]
 _NOT_ARGUMENTS = ("rng", "queue")
 _MAX_CHARS = 200  # of a list in one value
@@ -131,14 +132,19 @@ def _parsed(text: str) -> Value:
     return int(text) if re.match(r"[-+]?\d+$", text) else float(text)
 
 
+def optimizer_names(updates: Iterable[str]) -> List[str]:
+    """Return the names of the optimizers whose operations update variables."""
+    return sorted({_UPDATE.sub("", name) for name in updates})
+
+
 def _optimizer(updates: Dict[str, Any]) -> Dict[str, Any]:
     """Return the name of the optimizer and its constants, from the operations that update variables."""
-    names = sorted({_UPDATE.sub("", name) for name in updates})
-    found: Dict[str, Any] = {"optimizer": ", ".join(names)} if names else {}
+    names = ", ".join(optimizer_names(updates))
+    found: Dict[str, Any] = {"optimizer": names} if names else {}
     for operation, inputs in updates.items():
         for number, values in enumerate(_list(inputs), 1):
             for name, value in _dict(values).items():
-                value = _parsed(value.rpartition(_INITIALLY)[2]) if isinstance(value, str) else value
+                value = _parsed(value.rpartition(INITIALLY)[2]) if isinstance(value, str) else value
                 if not isinstance(value, str) and not _SLOT.match(name):
                     group = f" {number}" if number > 1 else ""
                     shown = "learning_rate" if name in _RATES else name

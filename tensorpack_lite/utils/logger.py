@@ -24,13 +24,7 @@ from .own_rank import GivenRank, find_given_rank
 from .redaction import hide_secrets
 from .redirection import redirect_log
 from .streams import fill_descriptors
-from .training_files import (
-    check_replaceable,
-    is_occupied,
-    make_beside,
-    remove_training,
-    with_timestamp,
-)
+from .training_files import check_replaceable, is_occupied, make_beside, remove_training, with_timestamp
 from .training_lock import TrainingLock
 
 __all__ = [

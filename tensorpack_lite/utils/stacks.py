@@ -5,7 +5,6 @@ from __future__ import annotations
 import linecache
 import os
 import re
-import sysconfig
 import threading
 import traceback
 from types import FrameType
@@ -13,13 +12,12 @@ from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
-from .frames import frames_of_threads
+from .frames import LIBRARY, frames_of_threads
+from .inspection import is_installed
 
 _FAULTHANDLER_LINE = re.compile(r'^  File "(.*)", line (\d+|\?\?\?) in (.*)$')
 _LOCK = re.compile(r"\.acquire\(|with .*lock", re.IGNORECASE)
 _MAX_LENGTH = 100  # of a description
-_LIBRARY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
 
 
 class Line(NamedTuple):
@@ -39,8 +37,7 @@ class Line(NamedTuple):
     @property
     def is_of_user(self) -> bool:
         """Whether the file belongs neither to this library, to the standard library nor to an installed package."""
-        is_installed = "site-packages" in self.path or "dist-packages" in self.path
-        return not (is_installed or self.path.startswith((_LIBRARY, _STANDARD, "<")))
+        return not (is_installed(self.path) or self.path.startswith("<"))
 
     def __str__(self) -> str:
         source = linecache.getline(self.path, self.number).strip()
@@ -68,7 +65,7 @@ def describe_argument(frame: FrameType | None) -> str:
     """
     while frame is not None and frame.f_back is not None:
         line, caller = (Line(place.f_code.co_filename, 0, "") for place in (frame, frame.f_back))
-        if line.is_of_user and caller.path.startswith(_LIBRARY):
+        if line.is_of_user and caller.path.startswith(LIBRARY):
             names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
             arguments = [frame.f_locals.get(name) for name in names if name != "self"]
             return _describe_with(frame, frame.f_back, arguments[0]) if arguments else ""
@@ -109,7 +106,7 @@ def describe_place(lines: Sequence[Line]) -> str:
     Args:
         lines: a stack, the innermost line first; not empty.
     """
-    is_library = [line.path.startswith(_LIBRARY) for line in lines]
+    is_library = [line.path.startswith(LIBRARY) for line in lines]
     for number, line in enumerate(lines):
         if line.is_of_user and (any(is_library[number:]) or not any(is_library)):
             return str(line)

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from tensorpack_lite.dataflow.checksum import add_to_checksum
+from tensorpack_lite.dataflow.exact.stage_position import add_to_checksum
 
 
 def test_what_counts():

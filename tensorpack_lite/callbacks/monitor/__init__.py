@@ -22,18 +22,6 @@ from .table import ScalarTable
 from .wandb_run import WandbMonitor
 
 __all__ = [
-    "CSVWriter",
-    "CometMLMonitor",
-    "JSONWriter",
-    "MLflowMonitor",
-    "MonitorBase",
-    "Monitors",
-    "NoOpMonitor",
-    "RowFile",
-    "RowMonitor",
-    "ScalarPrinter",
-    "ScalarTable",
-    "SendMonitorData",
-    "TFEventWriter",
-    "WandbMonitor",
-]
+    "CSVWriter", "CometMLMonitor", "JSONWriter", "MLflowMonitor", "MonitorBase", "Monitors", "NoOpMonitor", "RowFile",
+    "RowMonitor", "ScalarPrinter", "ScalarTable", "SendMonitorData", "TFEventWriter", "WandbMonitor",
+]  # fmt: skip

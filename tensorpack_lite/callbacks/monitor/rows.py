@@ -104,12 +104,7 @@ class RowFile(RowMonitor):
     # Methods for subclasses to override ------------------------------------------------------------------------------
     @abstractmethod
     def _read(self, path: str) -> list[dict[str, Any]]:
-        """
-        Read all rows of the file.
-
-        Raises:
-            ValueError: the file is damaged, or of another format.
-        """
+        """Read all rows of the file; raise ValueError if it is damaged, or of another format."""
 
     @abstractmethod
     def _why_not_continued(self, rows: list[dict[str, Any]]) -> str | None:

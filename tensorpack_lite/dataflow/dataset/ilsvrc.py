@@ -11,10 +11,8 @@ import numpy as np
 from ...utils.checks import check_choice
 from ...utils.errors import DamagedFileError, parsing
 from ...utils.optional import require_optional
-from ..base import Datapoint
 from .ilsvrc_meta import ILSVRCMeta
-from .indexed import LabelledFiles
-from .readers import read_image
+from .indexed import DecodedFiles, LabelledFiles
 
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 _TINY_CLASSES = 200
@@ -77,7 +75,7 @@ class ILSVRC12Files(LabelledFiles):
         super().__init__(full_dir, imglist, name == "train" if shuffle is None else shuffle)
 
 
-class ILSVRC12(ILSVRC12Files):
+class ILSVRC12(DecodedFiles, ILSVRC12Files):
     """
     The images of ILSVRC12: datapoints [uint8 (H, W, 3) in BGR order, int label 0 to 999].
 
@@ -116,10 +114,6 @@ class ILSVRC12(ILSVRC12Files):
         require_optional("cv2", type(self).__name__)
         super().__init__(dir, name, meta_dir, shuffle, dir_structure)
 
-    def _datapoint(self, index: int) -> Datapoint:
-        path, label = super()._datapoint(index)
-        return [read_image(path), label]
-
     @staticmethod
     def get_training_bbox(bbox_dir: str, imglist: Sequence[tuple[str, int]]) -> list[np.ndarray | None]:
         """
@@ -141,7 +135,7 @@ class ILSVRC12(ILSVRC12Files):
         return [_first_box(os.path.join(bbox_dir, f"{os.path.splitext(name)[0]}.xml")) for name, _ in imglist]
 
 
-class TinyImageNet(LabelledFiles):
+class TinyImageNet(DecodedFiles):
     """
     Tiny ImageNet: datapoints [uint8 (64, 64, 3) in BGR order, int label 0 to 199].
 
@@ -180,10 +174,6 @@ class TinyImageNet(LabelledFiles):
         full_dir = os.path.join(dir, name)
         imglist = _tiny_train(full_dir, labels) if name == "train" else _tiny_val(full_dir, labels)
         super().__init__(full_dir, imglist, name == "train" if shuffle is None else shuffle)
-
-    def _datapoint(self, index: int) -> Datapoint:
-        path, label = super()._datapoint(index)
-        return [read_image(path), label]
 
 
 def _first_box(path: str) -> np.ndarray | None:

@@ -1,4 +1,4 @@
-"""Base classes of datasets: `StoredPairs` and `LabelledImages` keep the data in memory, `LabelledFiles` a list of paths."""
+"""Base classes of datasets: `StoredPairs` and `LabelledImages` keep the data in memory, `LabelledFiles` and `DecodedFiles` a list of paths."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import List, Sequence, Tuple
 import numpy as np
 
 from ..base import Datapoint, IndexedData
+from .readers import read_image
 
 
 class StoredPairs(IndexedData):
@@ -127,3 +128,11 @@ class LabelledFiles(IndexedData):
     def _datapoint(self, index: int) -> Datapoint:
         name, label = self.imglist[index]
         return [os.path.join(self.full_dir, name), label]
+
+
+class DecodedFiles(LabelledFiles):
+    """Image files with labels: datapoints [image, label], as OpenCV reads the image."""
+
+    def _datapoint(self, index: int) -> Datapoint:
+        path, label = super()._datapoint(index)
+        return [read_image(path), label]

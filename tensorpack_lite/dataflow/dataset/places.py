@@ -7,12 +7,10 @@ import os
 from ...utils.checks import check_choice
 from ...utils.errors import DamagedFileError, parsing
 from ...utils.optional import require_optional
-from ..base import Datapoint
-from .indexed import LabelledFiles
-from .readers import read_image
+from .indexed import DecodedFiles
 
 
-class Places365Standard(LabelledFiles):
+class Places365Standard(DecodedFiles):
     """
     Places365-Standard: datapoints [uint8 (256, 256, 3) in BGR order, int label].
 
@@ -66,10 +64,6 @@ class Places365Standard(LabelledFiles):
             The names in the order of the labels, e.g. "airfield".
         """
         return list(self._names)
-
-    def _datapoint(self, index: int) -> Datapoint:
-        path, label = super()._datapoint(index)
-        return [read_image(path), label]
 
 
 def _read_list(path: str) -> list[tuple[str, str]]:

@@ -77,12 +77,7 @@ class Checkpointable:
         return state
 
     def _record(self, above: Any) -> StagePosition | None:
-        """
-        Return the position of this stage, whose `reset_state` begins, if its position is recorded.
-
-        Args:
-            above: the stage that resets this one; None if this is the outermost one.
-        """
+        """Return the position of this stage, which `above` resets, if its position is recorded."""
         parent: StagePosition | None = None if above is None else above._stage_position
         if self._state_to_restore:
             self._stage_position = StagePosition(self, self._take_state_to_restore())

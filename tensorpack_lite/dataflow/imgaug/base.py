@@ -159,15 +159,7 @@ class ImageAugmentor(Described):
         return np.float32(self.rng.uniform(low, high, size))
 
     def _draw_position(self, space: tuple[int, int]) -> tuple[int, int]:
-        """
-        Draw the position of a rectangle inside a larger one; all positions are equally likely.
-
-        Args:
-            space: the number of spare rows and columns; >= 0.
-
-        Returns:
-            (first row, first column).
-        """
+        """Draw the first row and column of a rectangle, where `space` is the number of spare rows and columns."""
         rng = self.rng
         return int(rng.randint(space[0] + 1)), int(rng.randint(space[1] + 1))
 

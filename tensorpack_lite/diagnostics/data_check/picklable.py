@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import pickle
 import time
-from typing import Iterator
 
 from ...dataflow.base import DataFlow
 from ...dataflow.meter import stage_name
 from ...utils.inspection import call_within, instance_attributes
+from .stage_speed import walk
 
 _MAX_SECONDS = 1.0
 
@@ -28,26 +28,18 @@ def find_unpicklable(flow: DataFlow) -> str:
         flow: a pipeline that was not reset.
     """
     end = time.perf_counter() + _MAX_SECONDS
-    for stage in reversed(list(_all_stages(flow))):
+    for stage in reversed(list(walk(flow, _stages_in))):
         for name, value in instance_attributes(stage).items():
             if not issubclass(type(value), DataFlow) and _cannot_be_pickled(value, end):
                 return f"{stage_name(stage)}.{name}"
     return type(flow).__name__
 
 
-def _all_stages(flow: DataFlow) -> Iterator[DataFlow]:
-    """Yield all stages, including those inside a runner, outermost first."""
-    waiting, seen = [flow], {id(flow)}
-    while waiting:
-        stage = waiting.pop()
-        yield stage
-        inner = []
-        for value in instance_attributes(stage).values():
-            for item in value if type(value) in (list, tuple) else [value]:
-                if issubclass(type(item), DataFlow) and id(item) not in seen:
-                    seen.add(id(item))
-                    inner.append(item)
-        waiting += reversed(inner)
+def _stages_in(stage: DataFlow) -> list[DataFlow]:
+    """Return the stages among the attributes of a stage, including those inside a runner."""
+    values = instance_attributes(stage).values()
+    items = [item for value in values for item in (value if type(value) in (list, tuple) else [value])]
+    return [item for item in items if issubclass(type(item), DataFlow)]
 
 
 def _cannot_be_pickled(value: object, end: float) -> bool:

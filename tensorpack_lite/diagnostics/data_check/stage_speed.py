@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional
+from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from ...dataflow.base import DataFlow, Datapoint, length_or_none
 from ...dataflow.batch import BatchData
@@ -91,15 +91,16 @@ def measure_stages(build: Callable[[], DataFlow], seconds: float, size: int) -> 
     return PipelineSpeed(load, limit, _makes_batches(flow))
 
 
-def walk(flow: DataFlow) -> Iterator[DataFlow]:
+def walk(flow: DataFlow, children: Callable[[DataFlow], Sequence[DataFlow]] | None = None) -> Iterator[DataFlow]:
     """
-    Iterate over the stages of a pipeline that run in this process.
+    Iterate over the stages of a pipeline, by default over those that run in this process.
 
     Args:
         flow: the outermost stage.
+        children: returns the stages that a stage reads from. The default omits those inside a runner.
 
     Yields:
-        Stages, each before the stages that it reads from. The stages inside a runner are omitted.
+        Stages, each before the stages that it reads from.
     """
     seen: set[int] = set()
     waiting = [flow]
@@ -108,7 +109,7 @@ def walk(flow: DataFlow) -> Iterator[DataFlow]:
         if id(stage) not in seen:  # a user's stage may refer to one that reads from it
             seen.add(id(stage))
             yield stage
-            waiting += reversed(_children(stage))
+            waiting += reversed((children or _children)(stage))
 
 
 def num_workers(stage: DataFlow) -> int:

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterator
 
-from ...utils.hyperparams import ADDED
+from ...utils.hyperparams import ADDED, INITIALLY, optimizer_names
 from .code_diff import compare_code
 from .json_differences import describe_pair, differences
 
@@ -15,9 +15,7 @@ from .json_differences import describe_pair, differences
 _NOT_COMPARED = re.compile(
     r"^(epoch_num|global_step)$|queue_size$|^Throughput|Memory ?\(|^GPUUtil|(^|[_/ ])(time|seconds|secs)$"
 )
-_UPDATE = re.compile("(Resource)?(Sparse)?Apply(Keras)?")
 _ARGUMENTS = {"alpha": "learning rate", "lr": "learning rate"}  # of operations, in the words of users
-_INITIALLY = ", initially "  # between a variable and its value, in `tfutils/graph_description.py`
 _SLOT = re.compile(r"(^|/)beta[12]_power")
 
 
@@ -203,7 +201,7 @@ def _changed_arguments(a: Run, b: Run) -> Iterator[str]:
         pairs = zip(updates_a[operation], updates_b.get(operation) or ())
         for name, before, after in ((name, x[name], y.get(name)) for x, y in pairs for name in x):
             if before != after:
-                values = [str(value).rpartition(_INITIALLY) for value in (before, after)]
+                values = [str(value).rpartition(INITIALLY) for value in (before, after)]
                 same_variable = values[0][0] == values[1][0]
                 old, new = (value[2] if same_variable else "".join(value) for value in values)
                 yield f"{_ARGUMENTS.get(name, name)} {old} -> {new}"
@@ -211,8 +209,7 @@ def _changed_arguments(a: Run, b: Run) -> Iterator[str]:
 
 def _optimizers(run: Run) -> list[str]:
     """Return the names of the optimizers, from their operations."""
-    operations = (run.manifest.get("graph") or {}).get("optimizer") or {}
-    return sorted({_UPDATE.sub("", name) for name in operations})
+    return optimizer_names((run.manifest.get("graph") or {}).get("optimizer") or {})
 
 
 def _all_variables(graph: dict[str, Any]) -> dict[str, Any]:

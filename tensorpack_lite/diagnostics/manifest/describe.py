@@ -294,10 +294,8 @@ def _length_is_ours(value: object) -> bool:
 
 def _function_name(function: Any) -> str:
     """Return the name of a function, with its module unless it is built-in or of this library."""
-    name, module = (
-        getattr(function, "__qualname__", type(function).__name__),
-        getattr(function, "__module__", None),
-    )
+    name = getattr(function, "__qualname__", type(function).__name__)
+    module = getattr(function, "__module__", None)
     is_ours = origin(module or "builtins") == "library" or module in (None, "builtins")
     return name if is_ours else f"{module}.{name}"
 

@@ -14,8 +14,6 @@ from ...utils.hyperparams import Value, flatten
 from ...utils.redaction import hide_secrets
 from .describe import describe
 
-__all__ = ["RecordHyperParams"]
-
 
 class RecordHyperParams(Callback):
     """

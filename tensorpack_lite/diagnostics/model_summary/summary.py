@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ...compat import tfv1 as tf
 from ...loop.trainer import LoopTrainer
 from ...tfutils.flops import count_flops, num_elements
+from ...tfutils.model_utils import static_bytes
 from ...tfutils.sessinit import JustCurrentSession
 from ..lint.graph_view import GraphView
 from ..lint.training import ExaminedTraining
@@ -119,13 +120,13 @@ class _Counter:
             sums = (_sum(layer.flops for layer in small), _sum(layer.kept for layer in small))
             shown.append(Layer(_OTHERS, None, sum(layer.parameters for layer in small), *sums))
         parameters = self._variables.values()
-        size = sum(map(_variable_bytes, parameters))
+        size = sum(map(static_bytes, parameters))
         return Summary(
             shown,
             self.batch,
             sum(int(variable.shape.num_elements() or 0) for variable in parameters),
             size,
-            sum(map(_variable_bytes, tf.global_variables())) - size,
+            sum(map(static_bytes, tf.global_variables())) - size,
             total,
             _sum(layer.kept for layer in shown),
             self._peak(),
@@ -227,10 +228,6 @@ def _bytes(tensor: Any) -> int | None:
         return 0  # moments, and one without a shape
     num = num_elements(tensor)
     return None if num is None else num * max(1, int(tensor.dtype.size or 1))
-
-
-def _variable_bytes(variable: tf.Variable) -> int:
-    return int((variable.shape.num_elements() or 0) * (variable.dtype.base_dtype.size or 1))
 
 
 def _sum(numbers: Any) -> int | None:

@@ -16,7 +16,7 @@ from ...tfutils.varmanip import save_checkpoint_vars
 from ...utils import logger
 from ...utils.naming import list_names
 from ...utils.notes import write_note
-from ..probe.own_program import own_program
+from ..probe.request import own_program
 from .autopsy_files import RECORD_FILE, describe_sample, write_batches, write_pictures
 from .batch_capture import TowerBatch
 from .nan_search import Activation, Culprit, Search, before_exchange, largest

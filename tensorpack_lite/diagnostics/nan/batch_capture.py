@@ -9,6 +9,7 @@ import numpy as np
 from ...compat import tfv1 as tf
 from ...compat.private import inside_control_flow
 from ...loop.trainer import LoopTrainer
+from ...tfutils.dependency import data_parents, walk
 from ...tfutils.exact.state import find_exact
 
 
@@ -129,12 +130,6 @@ def tensors_computed_from(tensors: Sequence[tf.Tensor], is_wanted: Callable[[tf.
         tensors: tensors of one graph; at least one.
         is_wanted: which ones. Constants and the inside of conditions and loops are omitted.
     """
-    operations: dict[str, Any] = {}
-    waiting = [tensor.op for tensor in tensors]
-    while waiting:
-        op = waiting.pop()
-        if op.name not in operations:
-            operations[op.name] = op
-            waiting.extend(tensor.op for tensor in op.inputs)
-    ordered = [op for op in tensors[0].graph.get_operations() if op.name in operations and op.type != "Const"]
+    names = {op.name for op in walk((tensor.op for tensor in tensors), data_parents)}
+    ordered = [op for op in tensors[0].graph.get_operations() if op.name in names and op.type != "Const"]
     return [tensor for op in ordered if not inside_control_flow(op) for tensor in op.outputs if is_wanted(tensor)]

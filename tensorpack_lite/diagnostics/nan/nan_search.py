@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Sequence
 import numpy as np
 
 from ...compat import tfv1 as tf
+from ...tfutils.dependency import data_parents, walk
 from .batch_capture import TowerBatch, tensors_computed_from
 
 _MAX_CULPRITS = 4
@@ -159,18 +160,12 @@ def before_exchange(tensors: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     Returns:
         The inputs of the exchanges that the tensors depend on, by name; `tensors` if there is no exchange.
     """
-    found: dict[str, tf.Tensor] = {}
-    waiting, seen = [tensor.op for tensor in tensors.values()], set()
-    while waiting:
-        op = waiting.pop()
-        if op.name in seen:
-            continue
-        seen.add(op.name)
-        if _EXCHANGES.search(op.type):
-            found.update((tensor.name, tensor) for tensor in op.inputs if is_float(tensor))
-        else:
-            waiting.extend(tensor.op for tensor in op.inputs)
-    return found or tensors
+    ops = walk(
+        (tensor.op for tensor in tensors.values()),
+        lambda op: () if _EXCHANGES.search(op.type) else data_parents(op),
+    )
+    exchanges = [op for op in ops if _EXCHANGES.search(op.type)]
+    return {tensor.name: tensor for op in exchanges for tensor in op.inputs if is_float(tensor)} or tensors
 
 
 def largest(value: Any) -> float:

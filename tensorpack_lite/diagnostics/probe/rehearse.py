@@ -13,8 +13,7 @@ from tabulate import tabulate
 from ...utils.notes import write_note
 from ...utils.own_rank import find_given_rank
 from ...utils.utils import ENDLESS, humanize_time_delta
-from .own_program import own_program
-from .request import find_request, run_probe
+from .request import find_request, own_program, run_probe
 
 _NUM_DATAPOINTS = 2  # of a validation
 

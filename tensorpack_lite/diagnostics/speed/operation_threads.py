@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...compat import tfv1 as tf
 from ...input_source.batch_size import samples_per_datapoint
 from ...input_source.reset import inputs_of
 from ...loop.extension import ExtendedTrainer, Extension
-from ...loop.trainer import LoopTrainer, find_step_ops
+from ...loop.trainer import LoopTrainer, find_step_ops, session_config
 from ...tfutils.exact.state import find_exact
 from ...tfutils.not_repeatable import Operation, find_not_repeatable
 from ...tfutils.operation_threads import (
@@ -90,17 +89,13 @@ def advise_threads(trainer: ExtendedTrainer) -> str:
 
 def threads_of(trainer: LoopTrainer) -> int | None:
     """Return the number in the config of the session, where 0 means all cores; None if the config is not known."""
-    config = _config_of(trainer)
+    config = session_config(trainer)
     return None if config is None else int(config.intra_op_parallelism_threads)
-
-
-def _config_of(trainer: LoopTrainer) -> tf.ConfigProto | None:
-    return None if trainer.arguments is None else getattr(trainer.arguments.session_creator, "config", None)
 
 
 def operations_not_repeatable(trainer: LoopTrainer) -> list[Operation]:
     """Return the operations of a step whose results may differ between two runs with the same inputs, with the number of threads."""
-    return find_not_repeatable(find_step_ops(trainer), threads_in(_config_of(trainer)))
+    return find_not_repeatable(find_step_ops(trainer), threads_in(session_config(trainer)))
 
 
 def _cores_of(trainer: ExtendedTrainer) -> float:

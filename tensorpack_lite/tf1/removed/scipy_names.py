@@ -9,17 +9,8 @@ import numpy as np
 
 from .said import caller, place_of, say
 
-_COMPLEX = [
-    "arccos",
-    "arcsin",
-    "arctanh",
-    "log",
-    "log10",
-    "log2",
-    "logn",
-    "power",
-    "sqrt",
-]  # scipy.sqrt(-1) was 1j
+# scipy.sqrt(-1) was 1j
+_COMPLEX = ["arccos", "arcsin", "arctanh", "log", "log10", "log2", "logn", "power", "sqrt"]
 
 
 def find(name: str) -> str:

@@ -26,6 +26,8 @@ from ...utils.random_streams import (
     restore_generator,
     save_generator,
 )
+from ..checkpoint_state import is_number
+from ..model_utils import static_bytes
 from ..random import exact_entropy, make_exact
 from ..varmanip import SessionUpdate
 from .tables import MAX_TABLE_BYTES, SavedTables
@@ -255,10 +257,8 @@ def _local_variables() -> Tuple[List[tf.Variable], List[tf.Variable]]:
         name = variable.op.name
         if any(variable is average for average in elsewhere) or name in trained or name.startswith(slots):
             continue
-        dtype = variable.dtype.base_dtype
-        size = (variable.shape.num_elements() or 0) * dtype.size
-        is_number = (dtype.is_floating or dtype.is_integer or dtype.is_bool) and dtype != tf.bfloat16
-        if is_number and num_bytes + size <= _MAX_LOCAL_BYTES:
+        size = static_bytes(variable)
+        if is_number(variable.dtype.base_dtype) and num_bytes + size <= _MAX_LOCAL_BYTES:
             kept.append(variable)
             num_bytes += size
         else:

@@ -6,13 +6,7 @@ Towers: copies of a model, built by calling one function under a context.
 **Next:** graph_builder, which calls a tower function once per device and computes gradients.
 """
 
-from .context import (
-    BaseTowerContext,
-    PredictTowerContext,
-    TowerContext,
-    TrainTowerContext,
-    get_current_tower_context,
-)
+from .context import BaseTowerContext, PredictTowerContext, TowerContext, TrainTowerContext, get_current_tower_context
 from .cross_tower import mean_over_towers
 from .func import TowerFunc
 from .handle import TowerTensorHandle, TowerTensorHandles

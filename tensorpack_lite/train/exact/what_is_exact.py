@@ -9,7 +9,7 @@ from ...compat import tfv1 as tf
 from ...dataflow.exact.stage_position import ResumeReport
 from ...loop.callback import Callback
 from ...loop.group import innermost
-from ...loop.trainer import LoopTrainer, find_step_ops
+from ...loop.trainer import LoopTrainer, find_step_ops, session_config
 from ...tfutils.exact.lost import find_lost_state
 from ...tfutils.exact.state import ExactResume, begin_exact
 from ...tfutils.not_repeatable import find_not_repeatable
@@ -101,7 +101,7 @@ def say_what_is_exact(
     if missing:
         not_exact.append(f"{len(missing)} variables that the checkpoint does not have: {list_names(missing)}")
     shapeless = _inputs_without_shape(trainer)
-    if shapeless and is_compiled_later(tf.get_default_graph(), _session_config(trainer)):
+    if shapeless and is_compiled_later(tf.get_default_graph(), session_config(trainer)):
         not_exact.append(f"XLA with inputs of unknown shape: {list_names(shapeless)} ({_DOCS}#xla)")
     not_exact += _results_that_differ(trainer)
     not_exact += [reason for reason in (trainer.not_repeatable, other_reason) if reason]
@@ -124,7 +124,7 @@ def say_what_is_exact(
 
 def _results_that_differ(trainer: LoopTrainer) -> list[str]:
     """Return a clause for each cause for which operations may compute other results in each run."""
-    found = find_not_repeatable(find_step_ops(trainer), threads_in(_session_config(trainer)))
+    found = find_not_repeatable(find_step_ops(trainer), threads_in(session_config(trainer)))
     reasons = dict.fromkeys(operation.reason for operation in found)
     return [
         f"{list_names([operation.name for operation in found if operation.reason == reason])}: {reason} ({_DOCS}#cpu-threads)"
@@ -151,11 +151,6 @@ def _inputs_without_shape(trainer: LoopTrainer) -> list[str]:
     function = getattr(trainer, "tower_func", None)
     specs = [] if function is None else function.input_signature
     return [spec.name for spec in specs if not tf.TensorShape(spec.shape).is_fully_defined()]
-
-
-def _session_config(trainer: LoopTrainer) -> tf.ConfigProto | None:
-    arguments = trainer.arguments
-    return None if arguments is None else getattr(arguments.session_creator, "config", None)
 
 
 def _without_state(callbacks: list[Callback]) -> list[str]:
