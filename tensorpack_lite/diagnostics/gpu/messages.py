@@ -6,8 +6,16 @@ import re
 from typing import NamedTuple, Sequence, Tuple
 
 _SIZES = {
-    "half": 2, "bfloat16": 2, "float": 4, "double": 8, "int32": 4, "int64": 8, "uint8": 1, "int8": 1, "bool": 1,
-}  # fmt: skip
+    "half": 2,
+    "bfloat16": 2,
+    "float": 4,
+    "double": 8,
+    "int32": 4,
+    "int64": 8,
+    "uint8": 1,
+    "int8": 1,
+    "bool": 1,
+}
 _DTYPES = {"half": "float16", "float": "float32", "double": "float64"}
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _PIP = 'pip install "tensorflow[and-cuda]"'
