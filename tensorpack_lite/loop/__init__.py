@@ -20,7 +20,21 @@ from .state import Outcome, StopTraining, TrainLoop
 from .trainer import LoopMonitors, LoopTrainer, TrainArguments
 
 __all__ = [
-    "Call", "Callback", "CallbackFactory", "CallbackToHook", "Callbacks", "ExtendedTrainer", "Extension",
-    "HookToCallback", "HookedSession", "LoopMonitors", "LoopTrainer", "Outcome", "Preempted", "ProxyCallback",
-    "StopTraining", "TrainArguments", "TrainLoop",
-]  # fmt: skip
+    "Call",
+    "Callback",
+    "CallbackFactory",
+    "CallbackToHook",
+    "Callbacks",
+    "ExtendedTrainer",
+    "Extension",
+    "HookToCallback",
+    "HookedSession",
+    "LoopMonitors",
+    "LoopTrainer",
+    "Outcome",
+    "Preempted",
+    "ProxyCallback",
+    "StopTraining",
+    "TrainArguments",
+    "TrainLoop",
+]

@@ -27,7 +27,16 @@ from .trainers import (
 )
 
 __all__ = [
-    "AsyncMultiGPUTrainer", "AutoResumeTrainConfig", "InputDesc", "ModelDesc", "NoOpTrainer", "QueueInputTrainer",
-    "SimpleTrainer", "SyncMultiGPUTrainer", "SyncMultiGPUTrainerParameterServer", "SyncMultiGPUTrainerReplicated",
-    "TrainConfig", "Trainer",
-]  # fmt: skip
+    "AsyncMultiGPUTrainer",
+    "AutoResumeTrainConfig",
+    "InputDesc",
+    "ModelDesc",
+    "NoOpTrainer",
+    "QueueInputTrainer",
+    "SimpleTrainer",
+    "SyncMultiGPUTrainer",
+    "SyncMultiGPUTrainerParameterServer",
+    "SyncMultiGPUTrainerReplicated",
+    "TrainConfig",
+    "Trainer",
+]

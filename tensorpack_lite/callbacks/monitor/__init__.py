@@ -22,6 +22,18 @@ from .table import ScalarTable
 from .wandb_run import WandbMonitor
 
 __all__ = [
-    "CSVWriter", "CometMLMonitor", "JSONWriter", "MLflowMonitor", "MonitorBase", "Monitors", "NoOpMonitor", "RowFile",
-    "RowMonitor", "ScalarPrinter", "ScalarTable", "SendMonitorData", "TFEventWriter", "WandbMonitor",
-]  # fmt: skip
+    "CSVWriter",
+    "CometMLMonitor",
+    "JSONWriter",
+    "MLflowMonitor",
+    "MonitorBase",
+    "Monitors",
+    "NoOpMonitor",
+    "RowFile",
+    "RowMonitor",
+    "ScalarPrinter",
+    "ScalarTable",
+    "SendMonitorData",
+    "TFEventWriter",
+    "WandbMonitor",
+]

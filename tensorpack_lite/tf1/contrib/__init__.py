@@ -18,9 +18,27 @@ from . import _lookup
 
 # The modules of this package. `cudnn_rnn` and the like, which have no contents, are in `_lookup.REPLACEMENTS`.
 MODULES = (
-    "compiler", "data", "deprecated", "distributions", "framework", "image", "layers", "learn", "legacy_seq2seq",
-    "losses", "memory_stats", "metrics", "opt", "rnn", "seq2seq", "slim", "summary", "tfprof", "training", "util",
-)  # fmt: skip
+    "compiler",
+    "data",
+    "deprecated",
+    "distributions",
+    "framework",
+    "image",
+    "layers",
+    "learn",
+    "legacy_seq2seq",
+    "losses",
+    "memory_stats",
+    "metrics",
+    "opt",
+    "rnn",
+    "seq2seq",
+    "slim",
+    "summary",
+    "tfprof",
+    "training",
+    "util",
+)
 # modules of tf.contrib that TensorFlow 2 has under another name
 MOVED = {"autograph": "autograph", "lookup": "lookup", "signal": "signal"}
 

@@ -150,7 +150,14 @@ ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "normed": {"hist": "density", "histogram": "density", "histogram2d": "density", "histogramdd": "density"},
     "warn": {"use": ""},
     "multichannel": dict.fromkeys(
-        ["denoise_bilateral", "denoise_tv_chambolle", "denoise_wavelet", "gaussian", "pyramid_gaussian", "rescale"],
+        [
+            "denoise_bilateral",
+            "denoise_tv_chambolle",
+            "denoise_wavelet",
+            "gaussian",
+            "pyramid_gaussian",
+            "rescale",
+        ],
         "channel_axis",
     ),
     "copy": {"array": "copy"},

@@ -7,11 +7,39 @@ import warnings
 
 # Those that keep the number of lines, and that today's names cannot replace (`table.py`)
 _FIXERS = [
-    "apply", "dict", "except", "exec", "filter", "funcattrs", "has_key", "input", "isinstance", "itertools",
-    "itertools_imports", "long", "map", "metaclass", "methodattrs", "ne", "next", "nonzero", "numliterals", "paren",
-    "print", "raise", "repr", "standarderror", "sys_exc", "throw", "tuple_params", "types", "unicode", "xrange",
-    "xreadlines", "zip",
-]  # fmt: skip
+    "apply",
+    "dict",
+    "except",
+    "exec",
+    "filter",
+    "funcattrs",
+    "has_key",
+    "input",
+    "isinstance",
+    "itertools",
+    "itertools_imports",
+    "long",
+    "map",
+    "metaclass",
+    "methodattrs",
+    "ne",
+    "next",
+    "nonzero",
+    "numliterals",
+    "paren",
+    "print",
+    "raise",
+    "repr",
+    "standarderror",
+    "sys_exc",
+    "throw",
+    "tuple_params",
+    "types",
+    "unicode",
+    "xrange",
+    "xreadlines",
+    "zip",
+]
 NEEDS_FISSIX = "It is in the syntax of Python 2. To translate it, Python 3.13 and later need: pip install fissix"
 
 

@@ -9,8 +9,17 @@ import numpy as np
 
 from .said import caller, place_of, say
 
-# scipy.sqrt(-1) was 1j
-_COMPLEX = ["arccos", "arcsin", "arctanh", "log", "log10", "log2", "logn", "power", "sqrt"]
+_COMPLEX = [
+    "arccos",
+    "arcsin",
+    "arctanh",
+    "log",
+    "log10",
+    "log2",
+    "logn",
+    "power",
+    "sqrt",
+]  # scipy.sqrt(-1) was 1j
 
 
 def find(name: str) -> str:
