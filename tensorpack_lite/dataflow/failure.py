@@ -11,7 +11,7 @@ import os
 import traceback
 from typing import Any, Callable
 
-from ..utils.errors import error_text, rebuild_error, with_cause
+from ..utils.errors import DamagedFileError, error_text, rebuild_error, with_cause
 from ..utils.stacks import Line
 from .base import DataFlowTerminated
 
@@ -50,6 +50,27 @@ def describe_failure(func: Callable[..., Any], error: BaseException) -> str:
         error: the error that was caught. The line is the innermost one of the user's code.
     """
     return f"{function_name(func)} failed{user_line(error)}"
+
+
+def named_error(error: Exception, stage: object, func: Callable[..., Any]) -> BaseException:
+    """
+    Return an error of a user's function with the names of the stage and the function in its message.
+
+    The caller writes `raise named from named.__cause__`.
+
+    Args:
+        error: the error that the function raised.
+        stage: the DataFlow that called the function.
+        func: the function.
+
+    Returns:
+        An error of the same type, whose cause is `error`; or `error` itself, if it names a damaged file, or if its type cannot be
+        constructed from a message.
+    """
+    if isinstance(error, DamagedFileError):
+        return error
+    named = rebuild_error(error, f"{type(stage).__name__}: {describe_failure(func, error)}")
+    return error if named is error else with_cause(named, error)
 
 
 def user_line(error: BaseException) -> str:

@@ -13,10 +13,9 @@ from functools import partial
 from typing import Any, Callable, Hashable, Iterator, Sequence
 
 from ..utils.checks import check_callable, check_pickled, check_type
-from ..utils.errors import DamagedFileError, rebuild_error
 from .base import DataFlow, Datapoint, ProxyDataFlow
 from .dropping import DropCounter
-from .failure import describe_failure
+from .failure import named_error
 
 
 class MapData(ProxyDataFlow):
@@ -60,13 +59,9 @@ class MapData(ProxyDataFlow):
         for datapoint in self.ds:
             try:
                 mapped = apply(datapoint)
-            except DamagedFileError:  # names the file
-                raise
             except Exception as error:  # raised again, with the name of the function
-                named = rebuild_error(error, f"{type(self).__name__}: {describe_failure(self.func, error)}")
-                if named is error:
-                    raise
-                raise named from error
+                named = named_error(error, self, self.func)
+                raise named from named.__cause__
             if mapped is not None:
                 counter.kept = True
                 yield mapped

@@ -18,13 +18,14 @@ class HoldsBack(ProxyDataFlow):
     """
     Base class for DataFlows that hold datapoints back: those that were read, but not yet yielded, also between passes.
 
-    Write it without resume first: as a ProxyDataFlow whose `__iter__` reads `self.ds`. Exact resume replays it, if it holds
-    nothing between passes. If it does, or if a replay takes too long, derive from this class and turn `__iter__` into `advance`:
+    Write it without resume first: as a ProxyDataFlow whose `__iter__` reads `self.ds`. Exact resume replays it, from the start of
+    the pass. If it holds datapoints between passes, or has read more datapoints than it has yielded, derive from this class and turn
+    `__iter__` into `advance`:
 
     - `source` takes the place of `self.ds`. It yields pairs of a number and a datapoint. Do not compare the numbers: all are 0 if
       the position is not recorded.
-    - All pairs that are held are in `held`, before each `yield` and before the next pair is read. Change it in place; a resume
-      restores its order, too. Change `held` and attributes before the `yield`, not after it: a position is saved at the `yield`.
+    - All pairs that are held are in `held`, before each `yield` and before the next pair is read. Change it in place, e.g. sort it; a
+      resume restores its order, too. Change `held` and attributes before the `yield`, not after it: a position is saved at the `yield`.
     - Everything else that lasts from one datapoint to the next is an attribute whose value is a JSON value, and whose name
       is in `state_attributes`. Set it in `reset_state`, or where `num_done` is 0 if it belongs to the pass.
     - Local variables and the place in a loop are lost: `advance` is called again when training resumes, and for the next pass if one
