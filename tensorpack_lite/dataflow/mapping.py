@@ -59,7 +59,7 @@ class MapData(ProxyDataFlow):
         for datapoint in self.ds:
             try:
                 mapped = apply(datapoint)
-            except Exception as error:  # raised again, with the name of the function
+            except Exception as error:  # noqa: BLE001 (raised again, with the name of the function)
                 named = named_error(error, self, self.func)
                 raise named from named.__cause__
             if mapped is not None:

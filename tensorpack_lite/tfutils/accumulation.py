@@ -72,8 +72,9 @@ class AccumGradOptimizer(ProxyOptimizer):
         outer_scope = tf.get_default_graph().get_name_scope()
         with tf.name_scope("AccumGradOptimizer"):
             added = [_add(sum_of[id(var)], grad) for grad, var in grads_and_vars]
-            counted = counter.assign_add(1, read_value=False)
-            with tf.control_dependencies([counted, *added]):
+            with tf.control_dependencies(added):  # a step that fails, e.g. for lack of data, does not count
+                counted = counter.assign_add(1, read_value=False)
+            with tf.control_dependencies([counted]):
                 is_due = tf.equal(tf.mod(counter.read_value(), self._niter), 0)
             apply = functools.partial(self._apply_sums, sums, variables, outer_scope)
             done = apply_if("AccumGradOptimizer", is_due, variables, apply)

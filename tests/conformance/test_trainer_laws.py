@@ -15,7 +15,7 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow import DataFromList
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.trainer import find_step_ops
-from tensorpack_lite.tfutils.dependency import elements_in
+from tensorpack_lite.tfutils.dependency import elements_in, operations_needed, updates_wait_for_data
 from tensorpack_lite.tfutils.sessinit import JustCurrentSession, SmartInit
 from tensorpack_lite.tfutils.varmanip import is_training_name, load_checkpoint_vars
 from tensorpack_lite.train import Trainer, begin_exact_resume
@@ -93,6 +93,18 @@ def undeclared_by(row):
     fetches = Fetches()
     run(row, fetches, max_epoch=1)
     return fetches.names - fetches.declared
+
+
+def test_a_step_without_data_changes_nothing(row):
+    """Each update waits for the data of the step, so a step that fails because data is missing, or a signal came, can be undone."""
+    with tf.Graph().as_default():
+        step_ops = find_step_ops(row.make())
+        if not row.has_tower or any("Placeholder" in op.type for op in operations_needed(step_ops)):
+            pytest.skip("no data, or data that is fed, can be missing")
+        early = [op.name for op in step_ops if not updates_wait_for_data(op)]
+    assert not early, (
+        f"{row.name} updates something in {early} before its data is there. Use tf.control_dependencies(grads)."
+    )
 
 
 @pytest.mark.slow

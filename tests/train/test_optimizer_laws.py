@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fakes.models import Mean, threes
 
 from tensorpack_lite.callbacks import MergeAllSummaries, MovingAverageSummary, RunUpdateOps
 from tensorpack_lite.compat import tfv1 as tf
@@ -16,6 +17,7 @@ from tensorpack_lite.graph_builder.model_desc import ModelDesc
 from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.models import BatchNorm, l2_regularizer, regularize_cost
+from tensorpack_lite.tfutils.dependency import updates_wait_for_data
 from tensorpack_lite.tfutils.gradproc import CheckGradient, GlobalNormClip, MapGradient, SummaryGradient
 from tensorpack_lite.tfutils.loss_scale import DynamicLossScaleOptimizer
 from tensorpack_lite.tfutils.optimizer import (
@@ -182,6 +184,20 @@ def test_weight_decay(trainer, optimizer):
         gradient = summed * np.mean(VALUES[k : k + per_update])
         w = w * (1 - factor * RATE * DECAY) - factor * RATE * gradient
     assert w == pytest.approx(trained_weight(trainer, make, VALUES), rel=1e-5)
+
+
+@pytest.mark.parametrize("trainer", ["simple", "replicated"])
+@pytest.mark.parametrize(
+    "make", [make for make, *_ in OPTIMIZERS.values()] + [*WRAPPERS.values()], ids=[*OPTIMIZERS, *WRAPPERS]
+)
+def test_updates_wait_for_data(trainer, make):
+    """A step that fails because data is missing has changed no variable, e.g. no count of accumulated gradients."""
+    model = Mean()
+    model.optimizer = make
+    with tf.Graph().as_default():
+        trainer = TRAINERS[trainer][0]()
+        trainer.setup_graph(model.get_input_signature(), QueueInput(threes()), model.build_graph, model.get_optimizer)
+        assert updates_wait_for_data(trainer.train_op)
 
 
 @pytest.mark.parametrize("trainer", [name for name in TRAINERS if "async" not in name])
