@@ -64,8 +64,12 @@ def after_step() -> list[str]:
     return [name for name in of_step() if name in later]
 
 
+def at_epoch_end() -> list[str]:
+    """Return the moments that follow the last step of an epoch, in order."""
+    later = list(MOMENTS)[list(MOMENTS).index("after_epoch") :]
+    return [name for name in later if MOMENTS[name].period == "epoch"]
+
+
 def after_steps() -> list[str]:
-    """Return the moments that follow the last step of an epoch and at which a training can resume, in order."""
-    names = list(MOMENTS)
-    later = [MOMENTS[name] for name in names[names.index("after_epoch") :]]
-    return [row.name for row in later if row.period == "epoch" and row.at_resume]
+    """Return those of `at_epoch_end` at which a training can resume."""
+    return [name for name in at_epoch_end() if MOMENTS[name].at_resume]

@@ -96,8 +96,8 @@ class ResumePoint(NamedTuple):
         return place._replace(phase="before_epoch", num_called=len(self.callbacks))
 
     def with_phase_finished(self) -> ResumePoint:
-        """Return the next place at which all callbacks have been called."""
-        if self.phase in after_steps():
+        """Return the next place at which all callbacks have been called. Later moments of the same end of an epoch stay due."""
+        if self.phase in after_steps()[-1:]:
             return self._replace(
                 epoch_num=self.starting_epoch,
                 num_steps=0,

@@ -237,7 +237,8 @@ class SingleCostTrainer(TowerTrainer):
 
         `steps_per_update` is set once the function that `_make_get_grad_fn` returns has been called. What the trainer keeps
         besides the model belongs into global variables, named `<var>/<Name>` for each variable, so that checkpoints contain it.
-        TerminateOnNaN holds back every assignment that `train_op` depends on, unless the cost waits for it.
+        TerminateOnNaN holds back every assignment that `train_op` depends on, unless the cost waits for it. Let each assignment
+        wait for the gradients (`tf.control_dependencies`), so that a step that fails because data is missing changes nothing.
         """
         raise NotImplementedError(
             f"{type(self).__name__}: define _setup_graph(), which builds the towers and train_op."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conformance.trainer_rows import ROWS as TRAINERS
 from fakes.models import Mean
 from fakes.quadratic import QuadraticTrainer
 from fakes.trainers import CountingTrainer, run
@@ -139,9 +140,7 @@ MISTAKES = {
         (lambda: launch(config(dataflow=SOURCE), train.SimpleTrainer()), "the config has no model"),
         (lambda: launch(config(model=Mean()), train.SimpleTrainer()), "the config has no data"),
         (lambda: quadratic(steps_per_epoch=None), "steps_per_epoch is missing"),
-        (lambda: train.CollectiveTrainer(compression="fp8"), "unknown compression .expected None or 'fp16', got 'fp8'"),
-        (lambda: train.SyncMultiGPUTrainerParameterServer(2, ps_device="tpu"), r"ps_device is unknown \(expected 'cpu' or 'gpu', got 'tpu'\)"),
-        (lambda: train.SyncMultiGPUTrainerReplicated(2, mode="ring"), "mode is unknown .expected 'nccl', 'cpu', 'hierarchical', 'gpu' or 'collective', got 'ring'"),
+        *((make, text) for row in TRAINERS for text, make in row.refused),
     ],
     RuntimeError: [
         (lambda: run(CountingTrainer(), [callbacks.DumpTensors(["cost"])]), "DumpTensors: no directory to write to.*set_logger_dir"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, Sequence, Tuple
 
 from fakes.fake_horovod import FakeHorovod, installed
 from fakes.models import Mean, threes
@@ -44,6 +44,7 @@ class Row(NamedTuple):
         state: the names of the variables that a checkpoint has beside w: those of the trainer and of its optimizer.
         trains: whether w changes.
         has_tower: whether it has a tower function, and takes data.
+        refused: wrong arguments: what the ValueError says, and a function that raises it.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Row(NamedTuple):
     state: tuple = ()
     trains: bool = True
     has_tower: bool = True
+    refused: Sequence[Tuple[str, Callable[[], Any]]] = ()
 
 
 class UsersTowerTrainer(TowerTrainer):
@@ -114,9 +116,33 @@ ROWS = [
     Row("SimpleTrainer", _launched(SimpleTrainer, FeedInput)),
     Row("NoOpTrainer", _launched(NoOpTrainer), trains=False),
     Row("QueueInputTrainer", _launched(QueueInputTrainer)),
-    Row("SyncMultiGPUTrainerParameterServer", _launched(lambda: SyncMultiGPUTrainerParameterServer(2))),
-    Row("SyncMultiGPUTrainerReplicated", _launched(lambda: SyncMultiGPUTrainerReplicated(2))),
-    Row("CollectiveTrainer", _launched(CollectiveTrainer)),
+    Row(
+        "SyncMultiGPUTrainerParameterServer",
+        _launched(lambda: SyncMultiGPUTrainerParameterServer(2)),
+        refused=[
+            (
+                "ps_device is unknown .expected 'cpu' or 'gpu', got 'tpu'",
+                lambda: SyncMultiGPUTrainerParameterServer(2, ps_device="tpu"),
+            )
+        ],
+    ),
+    Row(
+        "SyncMultiGPUTrainerReplicated",
+        _launched(lambda: SyncMultiGPUTrainerReplicated(2)),
+        refused=[
+            (
+                "mode is unknown .expected 'nccl', 'cpu', 'hierarchical', 'gpu' or 'collective', got 'ring'",
+                lambda: SyncMultiGPUTrainerReplicated(2, mode="ring"),
+            )
+        ],
+    ),
+    Row(
+        "CollectiveTrainer",
+        _launched(CollectiveTrainer),
+        refused=[
+            ("unknown compression .expected None or 'fp16', got 'fp8'", lambda: CollectiveTrainer(compression="fp8"))
+        ],
+    ),
     Row("HorovodTrainer", _launched(_horovod_trainer)),
     Row("AsyncMultiGPUTrainer", _launched(lambda: AsyncMultiGPUTrainer(1))),
 ]

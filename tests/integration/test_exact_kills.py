@@ -9,7 +9,7 @@ import signal
 import pytest
 from fakes.exact_trainings import CASES, EPOCHS, INTERRUPTED, TERMINATED, lines, results, row, trainings
 
-from tensorpack_lite.loop.moments import of_step
+from tensorpack_lite.loop.moments import at_epoch_end, of_step
 
 pytestmark = [pytest.mark.slow, pytest.mark.any_tensorflow]
 
@@ -54,7 +54,7 @@ FORCED = [
     *(at("middle", moment, 20) for moment in of_step()),
     at("first", "before_run", 22),
     at("first", "after_run", 22),
-    at("first", "after_epoch", None),
+    *(at("first", moment, None) for moment in at_epoch_end()),
     at("first", "trigger", 24),
     at("middle", "trigger", 24),
     at("last", "trigger", 24),

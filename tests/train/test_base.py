@@ -12,7 +12,7 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Call, Callback
 from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.loop.group import Callbacks
-from tensorpack_lite.loop.moments import after_step, before_step
+from tensorpack_lite.loop.moments import after_step, at_epoch_end, before_step
 from tensorpack_lite.loop.trainer import find_step_ops
 from tensorpack_lite.tfutils.common import get_global_step_var
 from tensorpack_lite.tfutils.sesscreate import NewSessionCreator, ReuseSessionCreator
@@ -90,8 +90,7 @@ class TestTraining:
             "setup_graph",
             "before_train",
             "before_epoch",
-            "after_epoch",
-            "trigger_epoch",
+            *at_epoch_end(),
             "trigger",
             "after_train",
         ]
@@ -127,8 +126,7 @@ class TestOrder:
         epoch = [
             "before_epoch",
             *[*before_step(), "before_run", "after_run", *after_step()] * 2,
-            "after_epoch",
-            "trigger_epoch",
+            *at_epoch_end(),
             "trigger",
         ]
         assert ["setup_graph", "before_train", *epoch, *epoch, "after_train"] == trace.calls
@@ -137,7 +135,8 @@ class TestOrder:
         assert [(1, 0, 0), (1, 1, 1), (2, 2, 0), (2, 3, 1)] == trace.seen_at("before_run")
         assert [(1, 1, 0), (1, 2, 1), (2, 3, 0), (2, 4, 1)] == trace.seen_at("after_run")
         assert trace.seen_at("after_run") == trace.seen_at("trigger_step")
-        assert [(1, 2, 1), (2, 4, 1)] == trace.seen_at("after_epoch") == trace.seen_at("trigger_epoch")
+        for moment in at_epoch_end():
+            assert [(1, 2, 1), (2, 4, 1)] == trace.seen_at(moment)
         assert [(2, 4, 1)] == trace.seen_at("after_train")
 
     def test_later_start(self, trainer, run):

@@ -20,6 +20,7 @@ from ...callbacks.trigger import PeriodicCallback, PeriodicTrigger
 from ...compat import tfv1 as tf
 from ...loop.callback import Callback
 from ...loop.extension import ExtendedTrainer, Extension
+from ...loop.moments import after_steps
 from ...loop.resume_point import ResumePoint
 from ...predict.base import OfflinePredictor
 from ...predict.config import PredictConfig
@@ -136,7 +137,7 @@ class ShortTraining(Extension):
             yield
         except BaseException:  # which is raised again
             call = trainer.callbacks.current_call
-            if call is not None and call.moment == "_trigger_epoch":
+            if call is not None and call.moment[1:] in after_steps():
                 self._part += f": {call.callback}"
             raise
         self.ends("")
