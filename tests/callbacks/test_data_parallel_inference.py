@@ -43,17 +43,6 @@ def test_every_sample_once(towers, count, batch, log_lines):
     assert all(wanted in line for line in counted)
 
 
-def test_statistics_are_those_of_one_tower():
-    """The mean over datapoints equals that of InferenceRunner with the same weights."""
-    one = InferenceRunner(samples(7, 2), ScalarStats("cost", prefix="one"), tower_name="One")
-    two = DataParallelInferenceRunner(samples(7, 2), [ScalarStats("cost", prefix="two")], gpus=[0, 1])
-    trainer = run(ScalingTrainer(), [one, two])
-
-    history = trainer.monitors.get_history("two_cost")
-    assert trainer.monitors.get_history("one_cost") == history
-    assert [2, 4] == [step for step, _ in history]
-
-
 def test_tower_names():
     """The names of the towers end in the tower's index, not in the GPU's number."""
     run(ScalingTrainer(), [DataParallelInferenceRunner(samples(2, 1), CollectX(), [3, 5], tower_name="V")])

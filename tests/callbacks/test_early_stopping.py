@@ -100,23 +100,6 @@ def test_a_missing_value_warns_and_does_not_count(log_lines):
     ] == [line for line in log_lines if "not been reported" in line or "no new value" in line]
 
 
-@pytest.mark.parametrize("strict", [False, True])
-def test_a_misspelled_statistic_names_the_nearest_ones(log_lines, strict):
-    """After the first epoch, a statistic that was not reported is a warning, or with `strict` an error."""
-    names = ["val_accuracy", "val_loss", "cost", "queue_size"]
-    callbacks = [
-        *(PutValues(name, [1.0, 1.0]) for name in names),
-        EarlyStopping("val_lost", "min", strict=strict),
-    ]
-    message = "EarlyStopping: statistic 'val_lost' has not been reported. Did you mean 'val_loss' or 'cost'"
-    if strict:
-        with pytest.raises(KeyError, match=message):
-            run(CountingTrainer(), callbacks, epochs=2)
-    else:
-        run(CountingTrainer(), callbacks, epochs=2)
-        assert 2 == len([line for line in log_lines if message in line])
-
-
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [

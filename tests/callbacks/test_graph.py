@@ -18,7 +18,6 @@ from tensorpack_lite.callbacks.graph import (
     RunOp,
     RunUpdateOps,
 )
-from tensorpack_lite.callbacks.trigger import PeriodicTrigger
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Callback
 
@@ -62,26 +61,15 @@ class TestRunOp:
 
         assert expected == counter.seen
 
-    def test_a_scheduler_triggers_it(self):
-        """Inside a PeriodicTrigger, RunOp runs at its triggers."""
+    @pytest.mark.parametrize(
+        "make",
+        [lambda counter: counter.increment(), lambda counter: lambda: counter.variable.assign_add(1) + 0],
+        ids=["operation", "tensor"],
+    )
+    def test_other_operations(self, make):
+        """RunOp accepts an existing operation, and a tensor such as the result of tf.assign."""
         trainer, counter = CountingTrainer(), Counter()
-        operation = RunOp(counter.increment, run_before=False)
-        run(trainer, [PeriodicTrigger(operation, every_k_steps=1), counter], steps=3)
-
-        assert [0, 3, 6] == counter.seen
-
-    def test_an_operation_that_exists(self):
-        """RunOp accepts an existing operation as well as a function."""
-        trainer, counter = CountingTrainer(), Counter()
-        run(trainer, [RunOp(counter.increment()), counter], steps=1, epochs=1)
-
-        assert [1, 2] == counter.seen
-
-    def test_a_tensor(self):
-        """RunOp accepts a tensor, such as the result of tf.assign on some TensorFlow versions."""
-        trainer, counter = CountingTrainer(), Counter()
-        run(trainer, [RunOp(lambda: counter.variable.assign_add(1) + 0), counter], steps=1, epochs=1)
-
+        run(trainer, [RunOp(make(counter)), counter], steps=1, epochs=1)
         assert [1, 2] == counter.seen
 
     def test_something_else(self):

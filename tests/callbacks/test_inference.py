@@ -136,8 +136,3 @@ class TestInferencer:
                 pass
 
         assert {} == report(Mine(), [[1]])
-
-    def test_what_must_be_overridden(self):
-        """The methods of the base class raise NotImplementedError."""
-        with pytest.raises(NotImplementedError):
-            Inferencer().get_fetches()

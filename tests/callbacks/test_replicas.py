@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from fakes.trainers import CountingTrainer
+from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks import CheckReplicas
 from tensorpack_lite.ranks.connecting import RankError
@@ -35,9 +35,7 @@ def train(change, every=2):
     trainer = CountingTrainer()
     channel = Channel(change)
     trainer.ranks = SimpleNamespace(channel=channel)
-    trainer.train_with_defaults(
-        callbacks=[CheckReplicas(every)], monitors=[], extra_callbacks=[], steps_per_epoch=3, max_epoch=2
-    )
+    run(trainer, [CheckReplicas(every)], steps=3)
     return channel
 
 

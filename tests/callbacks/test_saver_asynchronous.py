@@ -127,12 +127,6 @@ class TestTheFiles:
         assert [".saving"] == seen
         assert ["checkpoint", *files_of("model-2"), *files_of("model-4")] == names(tmp_path)
 
-    def test_max_to_keep(self, tmp_path):
-        """The oldest checkpoints are removed, as in a synchronous save."""
-        train([ModelSaver(2, checkpoint_dir=str(tmp_path), asynchronous=True)], epochs=4, steps=1)
-
-        assert ["checkpoint", *files_of("model-3"), *files_of("model-4")] == names(tmp_path)
-
     def test_the_state_is_that_of_the_trigger(self, tmp_path):
         """The state file has what callbacks returned when the save was triggered, even if they change it afterwards."""
 

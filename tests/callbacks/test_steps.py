@@ -162,24 +162,31 @@ class TestProgressBar:
         run(CountingTrainer(runs_per_step), [bar], steps=steps, epochs=epochs)
         return shown, fetched
 
-    def test_tensors_are_fetched_once_a_step(self, monkeypatch):
-        """In a step with two runs, only the first run fetches the tensors."""
-        monkeypatch.setenv("TENSORPACK_PROGRESS_REFRESH", "0")
-        _, fetched = self.train(["cost"], steps=2, runs_per_step=2)
+    @pytest.mark.parametrize(
+        ("names", "refresh", "runs_per_step", "expected"),
+        [
+            (["cost"], "0", 2, [[0.0], None, [20.0], None]),  # only the first run of a step
+            (["cost"], "100", 1, [None, [10.0]]),  # between two refreshes, only the last step of an epoch
+            ([], "0", 1, [None, None]),
+        ],
+    )
+    def test_tensors_are_fetched_only_if_they_are_shown(self, monkeypatch, names, refresh, runs_per_step, expected):
+        """The bar evaluates its tensors once in each step in which it is redrawn."""
+        monkeypatch.setenv("TENSORPACK_PROGRESS_REFRESH", refresh)
+        assert expected == self.train(names, steps=2, runs_per_step=runs_per_step)[1]
 
-        assert [[0.0], None, [20.0], None] == fetched
-
-    def test_one_step_per_epoch(self):
-        """With one step per epoch, the values of that epoch are shown."""
-        shown, _ = self.train(["cost"], steps=1, epochs=3)
-
-        assert [[0.0], [10.0], [20.0]] == [shown[i] for i in range(3)]
-
-    def test_no_names_fetch_nothing(self):
-        """With an empty list of names, nothing is evaluated."""
-        _, fetched = self.train([], steps=2)
-
-        assert [None, None] == fetched
+    @pytest.mark.parametrize(
+        ("refresh", "steps", "epochs", "expected"),
+        [
+            ("0", 3, 1, [[0.0], [10.0], [20.0], [20.0]]),
+            ("100", 3, 1, [[20.0]]),  # if the bar is not redrawn during an epoch, only the values of the last step
+            ("100", 1, 3, [[0.0], [10.0], [20.0]]),
+        ],
+    )
+    def test_values_are_shown_whenever_the_bar_is_drawn(self, monkeypatch, refresh, steps, epochs, expected):
+        """If the bar is redrawn after each step, it shows each step's values."""
+        monkeypatch.setenv("TENSORPACK_PROGRESS_REFRESH", refresh)
+        assert expected == self.train(["cost"], steps=steps, epochs=epochs)[0]
 
     def test_the_bar_counts_steps(self, capsys, monkeypatch):
         """On a terminal, the bar shows all steps at the end of an epoch, with the last part of the tensor's name."""
@@ -228,26 +235,6 @@ class TestProgressBar:
 
         run(CountingTrainer(), [bar, Look()], steps=2, epochs=epochs)
         assert expected == shown
-
-    def test_tensors_are_fetched_only_if_they_are_shown(self):
-        """Between two refreshes, only the last step of an epoch evaluates the tensors."""
-        _, fetched = self.train(["cost"], steps=3)
-
-        assert [None, None, [20.0]] == fetched
-
-    def test_values_are_shown_whenever_the_bar_is_drawn(self, monkeypatch):
-        """If the bar is redrawn after each step, it shows each step's values."""
-        monkeypatch.setenv("TENSORPACK_PROGRESS_REFRESH", "0")
-        shown, _ = self.train(["cost"], steps=3)
-
-        assert [[0.0], [10.0], [20.0], [20.0]] == shown
-
-    def test_values_are_not_formatted_in_vain(self, monkeypatch):
-        """If the bar is not redrawn during an epoch, only the values of the last step are formatted."""
-        monkeypatch.setenv("TENSORPACK_PROGRESS_REFRESH", "100")
-        shown, _ = self.train(["cost"], steps=3)
-
-        assert [[20.0]] == shown
 
     def test_scalars_only(self):
         """A tensor that is not a scalar raises ValueError before training."""

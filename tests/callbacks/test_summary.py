@@ -28,38 +28,25 @@ class TestMergeAllSummaries:
         trainer = run(trainer or counting(), callbacks, [monitor], steps, epochs)
         return trainer.monitors.get_history("c")
 
-    def test_the_last_step_of_each_epoch(self):
-        """Summaries are evaluated along with the last step of an epoch, before its update of the cost."""
-        assert [(3, 20.0), (6, 50.0)] == self.scalars(MergeAllSummaries())
-
-    def test_a_period(self):
-        """With period=2 and epochs of five steps, every second step and the last one are evaluated."""
-        assert [2, 4, 5] == [step for step, _ in self.scalars(MergeAllSummaries(2), steps=5, epochs=1)]
-
-    def test_a_period_that_ends_with_the_epoch(self):
-        """A last step that also ends a period is evaluated once."""
-        assert [2, 4] == [step for step, _ in self.scalars(MergeAllSummaries(2), steps=4, epochs=1)]
-
-    def test_alone(self):
-        """
-        With run_alone, summaries are evaluated in a separate run after the epoch, and see the cost of the next
-        step.
-        """
-        assert [(3, 30.0), (6, 60.0)] == self.scalars(MergeAllSummaries(run_alone=True))
-
-    def test_alone_with_a_period(self):
-        """With run_alone and a period, a step that ends both the period and the epoch is evaluated once."""
-        found = self.scalars(MergeAllSummaries(2, run_alone=True), steps=4, epochs=1)
-        assert [(2, 20.0), (4, 40.0)] == found
+    @pytest.mark.parametrize(
+        ("arguments", "steps", "epochs", "expected"),
+        [
+            ({}, 3, 2, [(3, 20.0), (6, 50.0)]),  # with the last step of an epoch, before its update of the cost
+            ({"period": 2}, 5, 1, [(2, 10.0), (4, 30.0), (5, 40.0)]),
+            ({"period": 2}, 4, 1, [(2, 10.0), (4, 30.0)]),  # once, although step 4 ends a period and the epoch
+            ({"run_alone": True}, 3, 2, [(3, 30.0), (6, 60.0)]),  # a run after the epoch sees the cost of the next step
+            ({"period": 2, "run_alone": True}, 4, 1, [(2, 20.0), (4, 40.0)]),
+            ({"key": "none"}, 3, 2, []),  # an empty collection
+            ({"period": 1, "run_alone": True, "key": "none"}, 3, 2, []),
+        ],
+    )
+    def test_when_they_are_evaluated(self, arguments, steps, epochs, expected):
+        """Summaries are evaluated in the last step of each epoch and of each period, or in a separate run after it."""
+        assert expected == self.scalars(MergeAllSummaries(**arguments), steps=steps, epochs=epochs)
 
     def test_several_runs_in_the_last_step(self):
         """If the last step has several runs, each of them evaluates the summaries."""
         assert [1, 2] == [s for s, _ in self.scalars(MergeAllSummaries(), steps=1, epochs=1, trainer=counting(2))]
-
-    def test_an_empty_collection(self):
-        """For an empty collection, nothing is evaluated, with and without run_alone."""
-        callbacks = [MergeAllSummaries(key="none"), MergeAllSummaries(1, True, "none")]
-        assert [] == self.scalars(*callbacks)
 
     def test_another_collection(self):
         """Only the summaries of the given collection are evaluated."""

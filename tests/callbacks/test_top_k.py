@@ -36,11 +36,17 @@ def copies(directory):
 
 
 @pytest.mark.parametrize(
-    ("mode", "kept"), [("min", [(4, 1.0), (2, 2.0)]), ("max", [(3, 9.0), (1, 5.0)])], ids=["min", "max"]
+    ("values", "arguments", "kept"),
+    [
+        ([5, 2, 9, 1, 4], {"k": 2, "mode": "min"}, [(4, 1.0), (2, 2.0)]),
+        ([5, 2, 9, 1, 4], {"k": 2, "mode": "max"}, [(3, 9.0), (1, 5.0)]),
+        ([float("nan"), 3], {"k": 2}, [(2, 3.0)]),
+        ([3, 3], {"k": 1}, [(1, 3.0)]),  # a value equal to the worst kept one does not replace it
+    ],
 )
-def test_the_best_are_kept(tmp_path, mode, kept):
-    """The two smallest or largest of 5, 2, 9, 1, 4 are kept, the best first; the other files are removed."""
-    top = train(tmp_path, [5, 2, 9, 1, 4], k=2, mode=mode)
+def test_the_best_are_kept(tmp_path, values, arguments, kept):
+    """The smallest or largest values are kept, the best first, but never NaN; the other files are removed."""
+    top = train(tmp_path, values, **arguments)
 
     assert (kept, kept[0]) == (top.kept, top.best)
     assert sorted(step for step, _ in kept) == copies(tmp_path)
@@ -65,16 +71,6 @@ def test_the_record(tmp_path):
         "kept": [{"step": 2, "value": 2.0}, {"step": 1, "value": 5.0}],
         "unlisted": [],
     } == record
-
-
-def test_nan_is_never_kept(tmp_path):
-    """NaN is not kept, even if fewer than k copies exist."""
-    assert [(2, 3.0)] == train(tmp_path, [float("nan"), 3], k=2).kept
-
-
-def test_equal_values_keep_the_earlier(tmp_path):
-    """A value equal to the worst kept one does not replace it."""
-    assert [(1, 3.0)] == train(tmp_path, [3, 3], k=1).kept
 
 
 def test_a_training_that_resumes_goes_on_from_them(tmp_path):

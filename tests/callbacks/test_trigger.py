@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import pytest
 from fakes.recording import RecordingCallback
 from fakes.trainers import CountingTrainer, run
 
@@ -14,21 +17,31 @@ from tensorpack_lite.callbacks.trigger import (
 from tensorpack_lite.loop.callback import Callback
 
 
+@pytest.mark.parametrize(
+    ("make", "moment", "steps", "epochs", "expected"),
+    [
+        (
+            partial(PeriodicTrigger, every_k_steps=3, every_k_epochs=2, before_train=True),
+            "trigger",
+            2,
+            4,
+            [(0, 0), (2, 3), (2, 4), (3, 6), (4, 8)],
+        ),
+        # a step and an epoch that are due at once trigger once
+        (partial(PeriodicTrigger, every_k_steps=2, every_k_epochs=1), "trigger", 2, 3, [(1, 2), (2, 4), (3, 6)]),
+        (partial(PeriodicCallback, every_k_epochs=3), "trigger", 2, 4, [(3, 6), (4, 8)]),  # also at the end of training
+        (partial(PeriodicCallback, every_k_steps=3), "trigger_step", 4, 2, [(1, 3), (2, 6)]),
+        (partial(PeriodicCallback, every_k_steps=3), "trigger_epoch", 4, 1, []),
+    ],
+)
+def test_when_the_inner_callback_is_called(make, moment, steps, epochs, expected):
+    """The inner callback is called at the steps and epochs that are multiples of the periods."""
+    inner = RecordingCallback()
+    run(CountingTrainer(), [make(inner)], steps=steps, epochs=epochs)
+    assert expected == inner.times(moment)
+
+
 class TestPeriodicTrigger:
-    def test_steps_epochs_and_before_train(self):
-        """Triggers every 3 steps, every 2 epochs and before training give the list of the golden run."""
-        inner = RecordingCallback()
-        run(CountingTrainer(), [PeriodicTrigger(inner, 3, 2, before_train=True)], epochs=4)
-
-        assert [(0, 0), (2, 3), (2, 4), (3, 6), (4, 8)] == inner.times("trigger")
-
-    def test_a_step_and_an_epoch_at_once_trigger_once(self):
-        """If a step and an epoch are due at the same time, the inner callback is triggered once."""
-        inner = RecordingCallback()
-        run(CountingTrainer(), [PeriodicTrigger(inner, every_k_steps=2, every_k_epochs=1)], epochs=3)
-
-        assert [(1, 2), (2, 4), (3, 6)] == inner.times("trigger")
-
     def test_the_inner_trigger_epoch_is_not_called(self):
         """The inner callback's trigger_epoch is not called."""
         inner = RecordingCallback()
@@ -90,29 +103,6 @@ class TestEnableCallbackIf:
         run(CountingTrainer(), [wrapper], steps=1, epochs=1)
 
         assert {id(wrapper)} == set(map(id, seen))
-
-
-class TestPeriodicCallback:
-    def test_every_k_epochs_and_the_last_step(self):
-        """With every_k_epochs=3 and four epochs, the callback runs in epoch 3 and at the end of epoch 4."""
-        inner = RecordingCallback()
-        run(CountingTrainer(), [PeriodicCallback(inner, every_k_epochs=3)], epochs=4)
-
-        assert [(3, 6), (4, 8)] == inner.times("trigger")
-
-    def test_every_k_steps(self):
-        """trigger_step is called if global_step, after the step, is a multiple of the period."""
-        inner = RecordingCallback()
-        run(CountingTrainer(), [PeriodicCallback(inner, every_k_steps=3)], steps=4, epochs=2)
-
-        assert [(1, 3), (2, 6)] == inner.times("trigger_step")
-
-    def test_the_last_epoch_counts_only_with_epochs(self):
-        """With every_k_steps alone, the last step of training is not special."""
-        inner = RecordingCallback()
-        run(CountingTrainer(), [PeriodicCallback(inner, every_k_steps=3)], steps=4, epochs=1)
-
-        assert [] == inner.times("trigger_epoch")
 
 
 class TestPeriodicRunHooks:

@@ -7,8 +7,6 @@ import itertools
 import pytest
 from fakes.commands import python_runner
 
-pytest.importorskip("tensorflow")
-
 from tensorpack_lite.cli.main import main
 from tensorpack_lite.diagnostics.probe.find_batch import Measured, Search, double, show_batches
 

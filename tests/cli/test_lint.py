@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from fakes.commands import SOFTMAX_LINE, python_runner
 
-pytest.importorskip("tensorflow")
-
 SCRIPT = """
 if "fail" in sys.argv:
     raise ValueError("a mistake of the script")

@@ -7,8 +7,6 @@ import html
 import pytest
 from fakes.commands import python_runner
 
-pytest.importorskip("tensorflow")
-
 from tensorpack_lite.diagnostics.probe.rehearse import estimate, show_results
 from tensorpack_lite.utils.notes import read_notes
 

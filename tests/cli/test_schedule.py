@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from fakes.commands import python_runner
 
-pytest.importorskip("tensorflow")
-
 from tensorpack_lite.callbacks.param.hyperparam import ObjAttrParam
 from tensorpack_lite.callbacks.param.schedule import ScheduledHyperParamSetter
 from tensorpack_lite.callbacks.param.setter import HyperParamSetterWithFunc

@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 from fakes.processes import python_environment
 
-pytest.importorskip("tensorflow")
-
 import tensorpack_lite
 from tensorpack_lite import BatchData, DataFromList
 

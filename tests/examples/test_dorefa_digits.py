@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from fakes.programs import read_stats
 
-pytest.importorskip("tensorflow")
 pytest.importorskip("cv2")
 
 from tensorpack_lite.compat import tfv1 as tf

@@ -14,8 +14,6 @@ import pytest
 from fakes.processes import python_environment
 from fakes.programs import read_figures, read_stats
 
-pytest.importorskip("tensorflow")
-
 import tensorpack_lite
 from tensorpack_lite.compat import TF_VERSION
 from tensorpack_lite.compat import tfv1 as tf

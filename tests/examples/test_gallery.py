@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from fakes.programs import read_stats
 
-pytest.importorskip("tensorflow")
-
 # example -> arguments, the packages that it needs, and {statistic: (its least value, its largest value)}
 FIGURES = {
     "adversarial_digits.py": ([], ["cv2"], {"val_robust_accuracy": (0.80, 1), "val_accuracy": (0.95, 1)}),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from fakes.programs import read_stats
-
-pytest.importorskip("tensorflow")
+from fakes.trainers import run
 
 from tensorpack_lite import Callback, DataFromList, QueueInput, RepeatedData
 from tensorpack_lite import tfv1 as tf
@@ -49,13 +48,7 @@ def numbers(*values):
 def train(trainer, steps, *callbacks):
     """Train without output; return the values (w, v) after each step."""
     watch = Watch()
-    trainer.train_with_defaults(
-        callbacks=[*callbacks, watch],
-        extra_callbacks=[],
-        monitors=[],
-        steps_per_epoch=steps,
-        max_epoch=1,
-    )
+    run(trainer, [*callbacks, watch], steps=steps, epochs=1)
     return watch.values
 
 

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from fakes.programs import read_stats
 
-pytest.importorskip("tensorflow")
-
 from tensorpack_lite import BatchNorm, BNReLU, Conv2D, MaxPooling, TowerContext, argscope
 from tensorpack_lite import tfv1 as tf
 from tensorpack_lite.dataflow.dataset import Digits

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from fakes.programs import read_figures
+from fakes.trainers import run
 
-pytest.importorskip("tensorflow")
 pytest.importorskip("cv2")
 pytest.importorskip("sklearn")
 
@@ -61,13 +61,7 @@ def test_queue_and_momentum(example, monkeypatch):
     data = QueueInput(RepeatedData(DataFromList([batch], shuffle=False), -1))
     trainer.setup_graph(model.get_input_signature(), data, model.build_graph, model.get_optimizer)
     watch = Watch()
-    trainer.train_with_defaults(
-        callbacks=[example.FollowQuery(), watch],
-        extra_callbacks=[example.RunUpdateOps()],
-        monitors=[],
-        steps_per_epoch=5,
-        max_epoch=1,
-    )
+    run(trainer, [example.FollowQuery(), watch, example.RunUpdateOps()], steps=5, epochs=1)
     queues, queries, keys = zip(*watch.values)
     np.testing.assert_allclose(queries[0], keys[0], rtol=1e-5, atol=1e-7)  # copied after the first step
     for step in range(1, 5):

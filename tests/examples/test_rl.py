@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from fakes.programs import read_stats
 
-pytest.importorskip("tensorflow")
 pytest.importorskip("gymnasium")
 
 from tensorpack_lite import tfv1 as tf

@@ -10,7 +10,6 @@ import sys
 import pytest
 from fakes.programs import read_stats
 
-pytest.importorskip("tensorflow")
 pytest.importorskip("sklearn")
 
 from tensorpack_lite.utils import logger

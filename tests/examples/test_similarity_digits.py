@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from fakes.programs import read_figures
 
-pytest.importorskip("tensorflow")
 pytest.importorskip("cv2")
 pytest.importorskip("matplotlib")
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from fakes.programs import read_figures
 
-pytest.importorskip("tensorflow")
 pytest.importorskip("sklearn")
 pytest.importorskip("matplotlib")
 

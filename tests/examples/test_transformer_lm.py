@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from fakes.programs import read_figures, read_stats
 
-pytest.importorskip("tensorflow")
 pytest.importorskip("matplotlib")
 
 from tensorpack_lite import OfflinePredictor, PredictConfig

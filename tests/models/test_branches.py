@@ -6,6 +6,7 @@ import traceback
 
 import numpy as np
 import pytest
+from fakes.control_flow import control_flow
 
 from tensorpack_lite.callbacks.graph import RunUpdateOps
 from tensorpack_lite.callbacks.summary import MergeAllSummaries, MovingAverageSummary
@@ -24,18 +25,12 @@ only_functions = pytest.mark.skipif(TF_VERSION < (2, 0), reason="TensorFlow 1.15
 
 
 @pytest.fixture(params=["functions", "contexts"])
-def control_flow(request):
+def kind(request):
     """TensorFlow 2's control flow, where it is the default, and TensorFlow 1's."""
-    if request.param == "contexts":
-        was_on = tf.control_flow_v2_enabled()
-        tf.disable_control_flow_v2()
-        yield request.param
-        if was_on:
-            tf.enable_control_flow_v2()
-        return
-    if not tf.control_flow_v2_enabled():
+    if request.param == "functions" and not tf.control_flow_v2_enabled():
         pytest.skip("TensorFlow 1.15 builds no functions")
-    yield request.param
+    with control_flow(is_v2=request.param == "functions"):
+        yield request.param
 
 
 def in_cond(layer, x):
@@ -78,7 +73,7 @@ def project(x):
 
 
 @pytest.mark.parametrize("layer", [normalize, project])
-def test_autograph_does_not_convert_a_layer(control_flow, layer):
+def test_autograph_does_not_convert_a_layer(kind, layer):
     """`tf.map_fn` lets AutoGraph convert the user's function, which takes seconds for the functions of a layer."""
     files = set()
 
@@ -95,7 +90,7 @@ def test_autograph_does_not_convert_a_layer(control_flow, layer):
 
 
 @everywhere
-def test_batch_norm(sess, control_flow, build):
+def test_batch_norm(sess, kind, build):
     """BatchNorm updates its averages once per step, when the step runs the branch."""
     with TowerContext("", is_training=True):
         output = build(lambda x: BatchNorm("bn", x), tf.constant(X))
@@ -117,7 +112,7 @@ def test_batch_renorm(sess, build):
     np.testing.assert_allclose([0.2, 0.6], mean, rtol=1e-5)
 
 
-def test_a_branch_that_is_not_taken(sess, control_flow):
+def test_a_branch_that_is_not_taken(sess, kind):
     """The averages do not change if the step takes the other branch."""
     with TowerContext("", is_training=True):
         output = in_cond(lambda x: BatchNorm("bn", x), tf.constant(-X))
@@ -127,7 +122,7 @@ def test_a_branch_that_is_not_taken(sess, control_flow):
 
 
 @everywhere
-def test_kernel_regularizer(sess, control_flow, build):
+def test_kernel_regularizer(sess, kind, build):
     """The cost of a kernel regularizer inside counts outside, with its gradient."""
     if TF_VERSION < (2, 0) and build in (in_while, in_map):
         pytest.skip("TensorFlow 1.15 computes the cost inside the loop")
@@ -184,9 +179,9 @@ def test_a_members_of_a_collection(key, callback):
         callback()._setup_graph()
 
 
-def test_inside_branch(control_flow):
+def test_inside_branch(kind):
     """`inside_branch` is true in the functions of TensorFlow 2 only."""
     seen = []
     in_cond(lambda x: seen.append(inside_branch()) or x, tf.constant(X))
-    assert [control_flow == "functions"] == list(dict.fromkeys(seen))
+    assert [kind == "functions"] == list(dict.fromkeys(seen))
     assert not inside_branch()

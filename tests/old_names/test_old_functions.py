@@ -8,8 +8,6 @@ from itertools import islice
 import numpy as np
 import pytest
 
-pytest.importorskip("tensorflow")
-
 import tensorpack_lite
 from tensorpack_lite import trainv1
 from tensorpack_lite.compat import tfv1 as tf

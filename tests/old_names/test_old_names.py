@@ -16,9 +16,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip("tensorflow")
-
 from old_names.scripts import python, reports
 
 import tensorpack_lite

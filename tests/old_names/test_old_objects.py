@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-pytest.importorskip("tensorflow")
-
 from old_names.scripts import reports
 
 from tensorpack_lite import trainv1

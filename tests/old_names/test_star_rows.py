@@ -10,9 +10,6 @@ import json
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("tensorflow")
-
 from old_names.scripts import python
 
 import tensorpack_lite

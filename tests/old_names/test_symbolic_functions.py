@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("tensorflow")
-
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.trainv1 import symbolic_functions as symbf
 from tensorpack_lite.trainv1.layers import BilinearUpSample

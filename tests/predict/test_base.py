@@ -93,30 +93,20 @@ class TestOnlinePredictor:
             predictor.sess = other
             assert [7] == predictor()
 
-    def test_wrong_number(self, sess, online):
-        """The error for a wrong number of components names the inputs."""
-        with pytest.raises(
-            ValueError, match=r"Predictor: the number of components is wrong \(expected 2: x, n, got 1\)"
-        ):
-            OnlinePredictor(["x", "n"], ["y"], sess=sess)([[1, 1]])
-
-    def test_wrong_shape(self, sess, online):
-        """A wrong rank or known dimension raises ValueError."""
-        with pytest.raises(
-            ValueError, match=r"Predictor: 'x' has the wrong shape \(expected .*, got float32 \(3, 3\)\)\.$"
-        ):
-            OnlinePredictor(["x", "n"], ["y"], sess=sess)(np.ones([3, 3]).astype("float32"), 1)
-
-    def test_missing_batch_axis(self, sess, online):
-        """A single sample raises an error that explains how to add the batch axis."""
-        match = r"got float32 \(2,\)\)\. The first axis, that of the batch, is missing: add it with x\[None\]\.$"
-        with pytest.raises(ValueError, match=match):
-            OnlinePredictor(["x", "n"], ["y"], sess=sess)([1, 1], 1)
-
-    def test_not_an_array(self, sess, online):
-        """A value that cannot be converted raises an error that names the input."""
-        with pytest.raises(ValueError, match=r"Predictor: 'n' cannot be converted to an array: .*got str"):
-            OnlinePredictor(["x", "n"], ["y"], sess=sess)([[1, 1]], "two")
+    @pytest.mark.parametrize(
+        ("datapoint", "match"),
+        [
+            ([[[1, 1]]], r"the number of components is wrong \(expected 2: x, n, got 1\)"),
+            ([np.ones([3, 3], "float32"), 1], r"'x' has the wrong shape \(expected .*, got float32 \(3, 3\)\)\.$"),
+            ([[1, 1], 1], r".*\(2,\)\)\. The first axis, that of the batch, is missing: add it with x\[None\]\.$"),
+            ([[[1, 1]], "two"], "'n' cannot be converted to an array: .*got str"),
+        ],
+        ids=["number", "shape", "missing batch axis", "not an array"],
+    )
+    def test_wrong_datapoints(self, sess, online, datapoint, match):
+        """Wrong components raise ValueError, which names the input and, for a single sample, shows how to add the batch axis."""
+        with pytest.raises(ValueError, match=f"Predictor: {match}"):
+            OnlinePredictor(["x", "n"], ["y"], sess=sess)(*datapoint)
 
     def test_unknown_name(self, sess, online):
         """An unknown name raises an error in the constructor, with the nearest names."""

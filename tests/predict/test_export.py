@@ -148,14 +148,14 @@ class TestCompact:
         assert not {"VarHandleOp", "ReadVariableOp", "HashTableV2"} & set(types.values())
         assert "label" not in types
 
-    def test_values(self, tmp_path):
-        """The variables have the values of session_init."""
-        scale().export_compact(str(tmp_path / "m.pb"))
-        assert [7.0] == run(read(tmp_path / "m.pb"), "y:0", {"x:0": [2.0]}).tolist()
-
-    def test_unused_inputs_among_the_names(self, tmp_path):
-        """input_names may contain inputs that the outputs do not need."""
-        scale(inputs=["x", "label"]).export_compact(str(tmp_path / "m.pb"))
+    @pytest.mark.parametrize(
+        ("inputs", "arguments"),
+        [(["x"], {}), (["x", "label"], {}), (["x"], {"toco_compatible": True})],
+        ids=["values of session_init", "an input that the output does not need", "toco_compatible"],
+    )
+    def test_values(self, tmp_path, inputs, arguments):
+        """The variables have the values of session_init, with unused input_names and with an argument for TensorFlow, too."""
+        scale(inputs=inputs).export_compact(str(tmp_path / "m.pb"), **arguments)
         assert [7.0] == run(read(tmp_path / "m.pb"), "y:0", {"x:0": [2.0]}).tolist()
 
     def test_a_variable_as_output(self, tmp_path):
@@ -186,11 +186,6 @@ class TestCompact:
         )
         ModelExporter(config).export_compact(str(tmp_path / "m.pb"), optimize=optimize)
         assert [54.0] == run(read(tmp_path / "m.pb"), "y:0", {"x:0": [2.0]}).tolist()
-
-    def test_toco_compatible(self, tmp_path):
-        """toco_compatible is passed to TensorFlow."""
-        scale().export_compact(str(tmp_path / "m.pb"), toco_compatible=True)
-        assert [7.0] == run(read(tmp_path / "m.pb"), "y:0", {"x:0": [2.0]}).tolist()
 
     def test_toco_compatible_needs_optimize(self, tmp_path):
         """toco_compatible without optimize raises ValueError."""

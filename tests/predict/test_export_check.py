@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fakes.control_flow import control_flow
 from fakes.exported import changed, scale
 
 from tensorpack_lite.compat import private
@@ -25,11 +26,8 @@ def assign_in_a_branch(x):
 @pytest.fixture
 def control_flow_v1():
     """Branches belong to the graph itself, as in TensorFlow 1."""
-    was_v2 = tf.control_flow_v2_enabled()
-    tf.disable_control_flow_v2()
-    yield
-    if was_v2:
-        tf.enable_control_flow_v2()
+    with control_flow(is_v2=False):
+        yield
 
 
 class TestIsChecked:
@@ -48,18 +46,9 @@ class TestIsChecked:
 
     def test_other_values(self, tmp_path, monkeypatch):
         """A frozen graph that computes something else raises an error with both values, and no file is left."""
-
-        def scaled(graph_def, *args):
-            for node in graph_def.node:
-                if node.name == "w":
-                    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(4.0))
-            return graph_def
-
-        monkeypatch.setattr(private, "optimize_for_inference", scaled)
-        with pytest.raises(
-            RuntimeError,
-            match=r"the output 'y:0' .* differs .*at \[0\]: expected 2\.\d+, got 3\.\d+\).*optimize=False",
-        ):
+        replace_constants(monkeypatch, {"w": 4.0})
+        message = r"the output 'y:0' .* differs .*at \[0\]: expected 2\.\d+, got 3\.\d+\).*optimize=False"
+        with pytest.raises(RuntimeError, match=message):
             scale().export_compact(str(tmp_path / "m.pb"))
         assert [] == list(tmp_path.iterdir())
 
@@ -134,24 +123,32 @@ class TestWholeNumbers:
         changed(pixels).export_compact(str(tmp_path / "m.pb"))
         assert (tmp_path / "m.pb").exists()
 
-    def test_many_differ(self, tmp_path, monkeypatch):
-        """If more than 1 % differ, the error has their number, and the position and values of the first of them."""
-        replace_constants(monkeypatch, {"zeros": np.float32([0] * 5 + [7] * 11 + [0] * 984)})
-        message = r"'y:0' .* differs .* in 11 of 1000 elements \(at \[5\]: expected 0, got 7\)"
+    @pytest.mark.parametrize(
+        ("function", "constants", "message"),
+        [
+            (
+                pixels,
+                {"zeros": np.float32([0] * 5 + [7] * 11 + [0] * 984)},
+                r"'y:0' .* differs .* in 11 of 1000 elements \(at \[5\]: expected 0, got 7\)",
+            ),
+            (
+                lambda x: tf.constant(0, name="zero") + 0,
+                {"zero": np.int32(7)},
+                r"in 1 of 1 elements \(at \[\]: expected 0, got 7\)",
+            ),
+            (
+                pixels,
+                {"zeros": np.zeros(2, "float32")},
+                r"differs .* \(expected uint8 \[1000\], got uint8 \[2\]\)",
+            ),
+        ],
+        ids=["more than 1 %", "a single number", "another shape"],
+    )
+    def test_too_many_differ(self, tmp_path, monkeypatch, function, constants, message):
+        """If more than 1 % differ, the error has their number, and the place and values of the first; or else both shapes."""
+        replace_constants(monkeypatch, constants)
         with pytest.raises(RuntimeError, match=message):
-            changed(pixels).export_compact(str(tmp_path / "m.pb"))
-
-    def test_a_single_number(self, tmp_path, monkeypatch):
-        """A single integer must be equal."""
-        replace_constants(monkeypatch, {"zero": np.int32(7)})
-        with pytest.raises(RuntimeError, match=r"in 1 of 1 elements \(at \[\]: expected 0, got 7\)"):
-            changed(lambda x: tf.constant(0, name="zero") + 0).export_compact(str(tmp_path / "m.pb"))
-
-    def test_another_shape(self, tmp_path, monkeypatch):
-        """If the shapes differ, the error has both."""
-        replace_constants(monkeypatch, {"zeros": np.zeros(2, "float32")})
-        with pytest.raises(RuntimeError, match=r"differs .* \(expected uint8 \[1000\], got uint8 \[2\]\)"):
-            changed(pixels).export_compact(str(tmp_path / "m.pb"))
+            changed(function).export_compact(str(tmp_path / "m.pb"))
 
 
 class TestRandomOperations:

@@ -6,9 +6,6 @@ import zipfile
 
 import numpy as np
 import pytest
-
-pytest.importorskip("tensorflow")
-
 from tf1.command import run
 
 

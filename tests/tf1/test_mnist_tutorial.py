@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("tensorflow")
-
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.tf1 import mnist_tutorial as input_data
 

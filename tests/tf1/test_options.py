@@ -7,9 +7,6 @@ import subprocess
 import sys
 
 import pytest
-
-pytest.importorskip("tensorflow")
-
 from tf1.command import PACKAGES, run
 
 from tensorpack_lite.compat import TF_VERSION

@@ -10,9 +10,6 @@ import sys
 import time
 
 import pytest
-
-pytest.importorskip("tensorflow")
-
 from tf1.command import PACKAGES, STARTUP, python, run, without_first_line
 
 from tensorpack_lite import cli

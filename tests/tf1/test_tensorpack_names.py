@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-
-pytest.importorskip("tensorflow")
-
 from tf1.command import python, run
 
 # Imports each module of the library below a root, and prints {module: type of its package's attribute of that name}.

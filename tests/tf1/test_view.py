@@ -14,9 +14,6 @@ import textwrap
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("tensorflow")
-
 from tf1.command import PACKAGES, run, run_quickly
 
 from tensorpack_lite.compat import TF_VERSION, tfv1

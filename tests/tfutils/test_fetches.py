@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from fakes.control_flow import control_flow
 from fakes.recording import RecordingMonitor
 from fakes.trainers import CountingTrainer, run
 
@@ -17,11 +18,8 @@ from tensorpack_lite.tfutils.fetches import find_conditional
 @pytest.fixture(autouse=True)
 def control_flow_v1():
     """Branches and loops belong to the graph itself, as under `tensorpack-lite run` and in TensorFlow 1."""
-    was_v2 = tf.control_flow_v2_enabled()
-    tf.disable_control_flow_v2()
-    yield
-    if was_v2:
-        tf.enable_control_flow_v2()
+    with control_flow(is_v2=False):
+        yield
 
 
 class Branches:

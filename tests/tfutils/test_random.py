@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fakes.control_flow import control_flow
 
 from tensorpack_lite.compat import TF_VERSION, tensorflow
 from tensorpack_lite.compat import tfv1 as tf
@@ -295,22 +296,20 @@ def in_loop(counter):
 
 
 class TestControlFlow:
-    @pytest.fixture(params=["v1", "v2"])
-    def control_flow(self, request):
+    @pytest.fixture(params=[False, True], ids=["v1", "v2"])
+    def both_kinds(self, request):
         """Loops and conditions as operations of the graph, or as functions."""
-        was_v2 = tf.control_flow_v2_enabled()
-        (tf.enable_control_flow_v2 if request.param == "v2" else tf.disable_control_flow_v2)()
-        yield request.param
-        (tf.enable_control_flow_v2 if was_v2 else tf.disable_control_flow_v2)()
+        with control_flow(is_v2=request.param):
+            yield
 
-    def test_a_loop_with_counter(self, control_flow):
+    def test_a_loop_with_counter(self, both_kinds):
         """With a counter, iterations differ from each other, from other steps and from other loops, and are exact."""
         through = values(lambda: [in_loop(True), in_loop(True)], range(4))
         resumed = values(lambda: [in_loop(True), in_loop(True)], [3])
         assert distinct(row for step in through for loop in step for row in loop) == 4 * 2 * 3
         assert np.array_equal(through[3], resumed[0])
 
-    def test_a_layer_in_a_loop(self, control_flow):
+    def test_a_layer_in_a_loop(self, both_kinds):
         """The layer Dropout takes a counter, too."""
 
         def build():
@@ -320,7 +319,7 @@ class TestControlFlow:
         assert distinct(mask for step in through for mask in step) == 9
         assert np.array_equal(through[2], resumed[0])
 
-    def test_a_loop_without_counter(self, control_flow):
+    def test_a_loop_without_counter(self, both_kinds):
         """Without a counter, a draw in a loop stays TensorFlow's, and is listed as not exact."""
         with tf.Graph().as_default():
             random.make_exact(7)
@@ -330,7 +329,7 @@ class TestControlFlow:
                 assert distinct(sess.run(rows)) == 3
         assert "in_loop" in name
 
-    def test_a_condition(self, control_flow):
+    def test_a_condition(self, both_kinds):
         """With counter 0, a draw in a condition is exact; without a counter, it is listed."""
 
         def build(counter):

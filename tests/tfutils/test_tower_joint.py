@@ -7,6 +7,7 @@ import weakref
 
 import numpy as np
 import pytest
+from fakes.control_flow import control_flow
 
 from tensorpack_lite.compat import private
 from tensorpack_lite.compat import tfv1 as tf
@@ -230,19 +231,14 @@ class TestInvalidPlaces:
     @pytest.mark.parametrize("is_v2", [False, True])
     def test_a_condition(self, is_v2):
         """Inside a condition, a RuntimeError is raised."""
-        choose = tf.enable_control_flow_v2 if is_v2 else tf.disable_control_flow_v2
-        was_v2 = tf.control_flow_v2_enabled()
 
         def build(index):
             value, flag = value_of(index), tf.placeholder(tf.bool, [])
             return tf.cond(flag, lambda: mean_over_towers(value, "layer"), lambda: value)
 
-        choose()
-        try:
-            with pytest.raises(RuntimeError, match="layer: a mean over .* cannot be inside a condition"):
-                in_towers(build, 2)
-        finally:
-            (tf.enable_control_flow_v2 if was_v2 else tf.disable_control_flow_v2)()
+        match = "layer: a mean over .* cannot be inside a condition"
+        with control_flow(is_v2), pytest.raises(RuntimeError, match=match):
+            in_towers(build, 2)
 
 
 class TestRanks:

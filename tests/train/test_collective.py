@@ -10,6 +10,7 @@ import pytest
 from fakes.launching import SCRIPT, launch, start, wait
 from fakes.models import Mean, threes
 from fakes.rank_cases import RanksThatFail, RanksThatTrain, train, weights
+from fakes.trainers import run
 
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.loop.callback import Callback
@@ -34,9 +35,7 @@ class TestAlone:
                 seen.append(self.trainer.sess.run(self.trainer.find_tensor("w")))
 
         trainer.setup_graph(model.get_input_signature(), FeedInput(threes()), model.build_graph, model.get_optimizer)
-        trainer.train_with_defaults(
-            callbacks=[Watch()], monitors=[], extra_callbacks=[], steps_per_epoch=2, max_epoch=1
-        )
+        run(trainer, [Watch()], epochs=1)
         assert (0, 1, True, 1) == (trainer.rank, trainer.size, trainer.is_chief, trainer.ranks.size)
         assert [2.25] == seen
 

@@ -148,14 +148,6 @@ class TestAnEndedEpoch:
         assert [1, 2] == epochs_of(calls)
         assert [1, 2, 2] == epochs_of(calls, "before_epoch")
 
-    @pytest.mark.slow
-    def test_killed_inside_the_epoch(self, log_dir):
-        """An epoch that was interrupted between the checkpoint and its end is continued: callbacks behind the saver are called."""
-        calls = []
-        train([ModelSaver(), Validate(calls, kill_in=("trigger_epoch", 2))])
-        train([ModelSaver(), Validate(calls)])
-        assert [1, 2, 2] == epochs_of(calls)
-
 
 class TestVariables:
     SHAPES = {"number": ((), tf.float32), "matrix": ((30, 7), tf.float32), "integer": ((2,), tf.int64)}

@@ -220,15 +220,6 @@ class TestEveryPoint:
 
 class TestStartedAgain:
     @pytest.mark.slow
-    def test_with_a_larger_max_epoch(self, tmp_path):
-        """A finished training continues with a larger max_epoch as if it had not stopped."""
-        start_over(tmp_path, "whole")
-        wanted = train(epochs=4).tallies, rows()
-        start_over(tmp_path, "parts")
-        train(epochs=2)
-        assert wanted == (train(epochs=4).tallies, rows())
-
-    @pytest.mark.slow
     def test_with_the_same_max_epoch(self, log_dir, log_lines):
         """A finished training that is started again runs no step, leaves the rows unchanged, and says so."""
         train()

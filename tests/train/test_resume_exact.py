@@ -303,6 +303,15 @@ def test_a_checkpoint_that_was_being_replaced(wanted, log_lines):
     assert any("Resuming from checkpoint" in line and "model-7" in line for line in log_lines)
 
 
+def check_resumed(tmp_path, train_until, last_step=7):
+    """Check that a training that ends after a step and is resumed has the weight of an uninterrupted one."""
+    logger.set_logger_dir(str(tmp_path / "whole"), action="d")
+    expected = train_until(At(0, stop))
+    logger.set_logger_dir(str(tmp_path / "parts"), action="d")
+    train_until(At(last_step, stop))
+    assert expected.tobytes() == train_until(At(0, stop)).tobytes()
+
+
 class TestLocalVariables:
     """Checkpoints do not contain local variables, so a training with exact saves those that it needs."""
 
@@ -311,19 +320,12 @@ class TestLocalVariables:
     def test_of_the_user(self, tmp_path, dtype):
         """A local variable that the steps change continues with its value."""
         Counted.dtype = dtype
-        self.check(Counted, tmp_path)
+        check_resumed(tmp_path, lambda at: train(at, model=Counted(), exact="require"))
 
     @pytest.mark.slow
     def test_without_a_fixed_shape(self, tmp_path):
         """A local variable may have another shape in each step."""
-        self.check(Growing, tmp_path)
-
-    def check(self, make_model, tmp_path):
-        logger.set_logger_dir(str(tmp_path / "whole"), action="d")
-        expected = train(model=make_model(), exact="require")
-        logger.set_logger_dir(str(tmp_path / "parts"), action="d")
-        train(At(7, stop), model=make_model(), exact="require")
-        assert expected == train(At(0, stop), model=make_model(), exact="require")
+        check_resumed(tmp_path, lambda at: train(at, model=Growing(), exact="require"))
 
     @pytest.mark.slow
     def test_too_large(self, tmp_path, log_lines):
@@ -338,18 +340,13 @@ class TestLocalVariables:
     def test_averages_of_another_tower(self, tmp_path):
         """The moving averages of the second tower, which BatchRenorm reads in training, continue with their values."""
 
-        def train_towers(*more):
+        def train_towers(at):
             samples = [[np.float32([[i, 1], [2, i], [i, i], [1, 1]])] for i in range(7)]
             data = QueueInput(DataFromList(samples, shuffle=True))
             trainer = SyncMultiGPUTrainerReplicated([0, 1], mode="cpu")
-            return train(*more, model=Renormalized(), data=data, trainer=trainer, name="bn/gamma")
+            return train(at, model=Renormalized(), data=data, trainer=trainer, name="bn/gamma")
 
-        logger.set_logger_dir(str(tmp_path / "whole"), action="d")
-        expected = train_towers()
-        logger.set_logger_dir(str(tmp_path / "parts"), action="d")
-        train_towers(At(7, stop))
-
-        assert expected.tobytes() == train_towers(At(0, stop)).tobytes()
+        check_resumed(tmp_path, train_towers)
 
 
 class Predict(Callback):
@@ -391,11 +388,7 @@ class CallsPython(Model):
 @pytest.mark.slow
 def test_a_table(tmp_path):
     """The contents of a mutable table are resumed."""
-    logger.set_logger_dir(str(tmp_path / "whole"), action="d")
-    expected = train(model=Remembering(), exact="require")
-    logger.set_logger_dir(str(tmp_path / "parts"), action="d")
-    train(At(7, stop), model=Remembering(), exact="require")
-    assert expected == train(At(0, stop), model=Remembering(), exact="require")
+    check_resumed(tmp_path, lambda at: train(at, model=Remembering(), exact="require"))
 
 
 def test_state_that_no_checkpoint_has(tmp_path, log_lines):
@@ -463,15 +456,11 @@ class PutBack(Callback):
 def test_the_position_of_the_data_is_no_variable(tmp_path, make, last_step):
     """Whoever initializes or puts back variables does not change which datapoints count as used."""
 
-    def train_queue(*more):
+    def train_queue(at):
         data = QueueInput(DataFromList([[np.float32(i)] for i in range(7)], shuffle=True))
-        return train(make(), *more, model=Scheduled(), data=data, exact="require")
+        return train(make(), at, model=Scheduled(), data=data, exact="require")
 
-    logger.set_logger_dir(str(tmp_path / "whole"), action="d")
-    expected = train_queue(At(0, stop))
-    logger.set_logger_dir(str(tmp_path / "parts"), action="d")
-    train_queue(At(last_step, stop))
-    assert expected == train_queue(At(0, stop))
+    check_resumed(tmp_path, train_queue, last_step)
 
 
 class Scheduled(Model):
@@ -492,12 +481,7 @@ def setters(second=0.2):
 @pytest.mark.slow
 def test_a_schedule_keeps_what_another_callback_has_set(tmp_path, log_lines):
     """A schedule that is resumed does not replace a value that another callback has set; one that was changed does."""
-    logger.set_logger_dir(str(tmp_path / "whole"), action="d")
-    expected = train(before=setters(), model=Scheduled(), exact="require")
-    logger.set_logger_dir(str(tmp_path / "parts"), action="d")
-    train(At(12, stop), before=setters(), model=Scheduled(), exact="require")
-    assert expected == train(At(0, stop), before=setters(), model=Scheduled(), exact="require")
-
+    check_resumed(tmp_path, lambda at: train(at, before=setters(), model=Scheduled(), exact="require"), 12)
     logger.set_logger_dir(str(tmp_path / "changed"), action="d")
     train(At(12, stop), before=setters(), model=Scheduled())
     train(At(0, stop), before=setters(0.3), model=Scheduled(), epochs=3)

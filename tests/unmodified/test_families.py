@@ -14,9 +14,6 @@ import subprocess
 import sys
 
 import pytest
-
-pytest.importorskip("tensorflow")
-
 from unmodified import corpus
 
 from tensorpack_lite.compat import tfv1 as tf

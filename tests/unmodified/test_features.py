@@ -13,9 +13,6 @@ import subprocess
 import sys
 
 import pytest
-
-pytest.importorskip("tensorflow")
-
 from unmodified import corpus
 
 from tensorpack_lite.compat import TF_VERSION

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
-pytest.importorskip("tensorflow")
-
 from unmodified import corpus
 
 pytestmark = pytest.mark.slow

@@ -10,9 +10,6 @@ import json
 
 import numpy as np
 import pytest
-
-pytest.importorskip("tensorflow")
-
 from unmodified import corpus
 
 from tensorpack_lite.compat import tfv1 as tf

@@ -226,14 +226,6 @@ class TestCallOnlyOnce:
         with pytest.raises(RuntimeError, match=r"BigMachine\.start"):
             machine.start()
 
-    def test_each_instance_has_its_call(self):
-        """Each instance may be called once."""
-        first, second = Machine(), Machine()
-        first.start()
-        second.start()
-
-        assert [1, 1] == [first.starts, second.starts]
-
 
 class TestGraphMemoized:
     tf = pytest.importorskip("tensorflow").compat.v1

@@ -35,8 +35,11 @@ def in_fork(function):
 
 
 class TestGetRng:
-    def test_without_a_seed_all_differ(self):
-        """Without a fixed seed, all streams differ."""
+    @pytest.mark.parametrize("seed", [None, 3])
+    def test_streams_differ_from_each_other(self, seed):
+        """Two objects never share a stream, with and without a fixed seed."""
+        if seed is not None:
+            fix_rng_seed(seed)
         assert 20 == len({draw(get_rng(self)) for _ in range(20)})
 
     def test_with_a_seed_the_sequence_repeats(self):
@@ -46,12 +49,6 @@ class TestGetRng:
         fix_rng_seed(3)
 
         assert first == [draw(get_rng(object())) for _ in range(5)]
-
-    def test_with_a_seed_streams_differ_from_each_other(self):
-        """With a fixed seed, two objects never share a stream."""
-        fix_rng_seed(3)
-
-        assert 20 == len({draw(get_rng(self)) for _ in range(20)})
 
     def test_seeds_differ(self):
         """Another seed gives other streams."""

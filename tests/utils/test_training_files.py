@@ -77,6 +77,25 @@ OF_THE_USER = {
 }
 
 
+OF_OTHER_PROGRAMS = {
+    "report.html": "<!DOCTYPE html><html><title>pytest</title></html>",
+    "manifest.json": '{"name": "web app"}',
+    "stats.json": '{"requests": 1}',
+    "notes.jsonl": '{"note": "mine"}',
+}
+
+OTHER_RECORDS = {
+    "acc.json": '{"stat": [0.5]}',
+    "acc.index": "",
+    "iou.json": '{"stat": "iou", "step": 2, "value": 1.0, "seed": 3}',
+    "iou.index": "",
+    "top.json": '{"stat": "iou", "kept": true}',
+    "top-2.index": "",
+    "best.index": "",
+    "min-cost-2.index": "",
+}
+
+
 def write(directory, files):
     for name, text in files.items():
         path = os.path.join(str(directory), name)
@@ -109,13 +128,17 @@ class TestDelete:
         assert ["log.log"] == os.listdir(str(directory))
         assert "1126 22:30:36" not in files_in(directory)["log.log"]
 
-    def test_files_of_the_user(self, directory):
-        """Other files stay, also in the directories of a training, and so do other directories, whatever is in them."""
-        write(directory, OF_THE_USER)
+    @pytest.mark.parametrize("files", [OF_THE_USER, OF_OTHER_PROGRAMS, OTHER_RECORDS])
+    def test_other_files_stay(self, directory, files):
+        """
+        Other files stay, also in the directories of a training, if they have a common name but do not begin like ours, or if a
+        JSON file lacks a key of a saver's record; and so do other directories, whatever is in them.
+        """
+        write(directory, files)
         logger.set_logger_dir(str(directory), "d")
         found = files_in(directory)
         del found["log.log"]
-        assert OF_THE_USER == found
+        assert files == found
 
     def test_kept_names_are_logged(self, directory, log_lines):
         """One log line names what stays; at most ten names."""
@@ -135,38 +158,6 @@ class TestDelete:
         write(tmp_path / "log", {name: WRITTEN[name], "stats.json": WRITTEN["stats.json"]})
         logger.set_logger_dir(str(tmp_path / "log"), "d")
         assert ["log.log"] == os.listdir(str(tmp_path / "log"))
-
-    def test_names_that_others_use(self, directory):
-        """A file with a common name that does not begin like ours stays."""
-        other = {
-            "report.html": "<!DOCTYPE html><html><title>pytest</title></html>",
-            "manifest.json": '{"name": "web app"}',
-            "stats.json": '{"requests": 1}',
-            "notes.jsonl": '{"note": "mine"}',
-        }
-        write(directory, other)
-        logger.set_logger_dir(str(directory), "d")
-        found = files_in(directory)
-        del found["log.log"]
-        assert other == found
-
-    def test_records_of_others(self, directory):
-        """A JSON file counts as a record of a saver only with all of its keys; otherwise the files with its name stay as well."""
-        other = {
-            "acc.json": '{"stat": [0.5]}',
-            "acc.index": "",
-            "iou.json": '{"stat": "iou", "step": 2, "value": 1.0, "seed": 3}',
-            "iou.index": "",
-            "top.json": '{"stat": "iou", "kept": true}',
-            "top-2.index": "",
-            "best.index": "",
-            "min-cost-2.index": "",
-        }
-        write(directory, other)
-        logger.set_logger_dir(str(directory), "d")
-        found = files_in(directory)
-        del found["log.log"]
-        assert other == found
 
     def test_records(self, tmp_path):
         """All records that savers write are recognized, also one that was being written."""

@@ -40,13 +40,6 @@ def write(log_dir, text) -> None:
         file.write(text)
 
 
-def test_a_row_an_epoch(log_dir):
-    """The first line holds the names; epoch and step are the first columns; each epoch is a row."""
-    run(CountingTrainer(), [Put("error", "error")], [CSVWriter()])
-
-    assert ["epoch_num,global_step,error", "1,2,2", "2,4,4"] == read(log_dir)
-
-
 def test_rows_of_steps(log_dir):
     """Each step has its own row, except the last step of an epoch."""
     run(CountingTrainer(), [Put("error", after_steps=True)], [CSVWriter()], steps=3, epochs=1)

@@ -47,6 +47,9 @@ def write(log_dir, text) -> None:
         file.write(text)
 
 
+AT = {step: {"epoch_num": 1, "global_step": step} for step in (1, 2)}
+
+
 class TestWhenItIsWritten:
     def test_the_exact_file(self, log_dir):
         """The file is one array on one line; epoch_num and global_step come last in each object."""
@@ -59,27 +62,18 @@ class TestWhenItIsWritten:
             )
         assert not os.path.exists(os.path.join(log_dir, "stats.json.tmp"))
 
-    def test_the_last_step_and_the_epoch_share_an_element(self, log_dir):
-        """The last step shares an object with the epoch; other steps have their own objects."""
-        run(CountingTrainer(), [Put(step="cost", epoch="error")], [JSONWriter()], steps=3, epochs=1)
-
-        assert [
-            {"cost": 1, "epoch_num": 1, "global_step": 1},
-            {"cost": 2, "epoch_num": 1, "global_step": 2},
-            {"cost": 3, "error": 3, "epoch_num": 1, "global_step": 3},
-        ] == read(log_dir)
-
-    def test_a_step_that_reports_nothing_has_no_element(self, log_dir):
-        """A step that reports nothing has no object."""
-        run(CountingTrainer(), [Put(step1="cost")], [JSONWriter()], steps=4, epochs=1)
-
-        assert [{"cost": 2, "epoch_num": 1, "global_step": 2}] == read(log_dir)
-
-    def test_before_train(self, log_dir):
-        """Scalars reported before training are written with the epoch `starting_epoch - 1`."""
-        run(CountingTrainer(), [Put(before_train="x")], [JSONWriter()], steps=1, epochs=1)
-
-        assert [{"x": 0, "epoch_num": 0, "global_step": 0}] == read(log_dir)
+    @pytest.mark.parametrize(
+        ("moments", "steps", "expected"),
+        [
+            ({"step": "cost", "epoch": "error"}, 2, [{"cost": 1, **AT[1]}, {"cost": 2, "error": 2, **AT[2]}]),
+            ({"step1": "cost"}, 4, [{"cost": 2, **AT[2]}]),  # a step that reports nothing has no object
+            ({"before_train": "x"}, 1, [{"x": 0, "epoch_num": 0, "global_step": 0}]),
+        ],
+    )
+    def test_objects(self, log_dir, moments, steps, expected):
+        """Each step has an object, which the last step shares with the epoch; before training, epoch_num is 0."""
+        run(CountingTrainer(), [Put(**moments)], [JSONWriter()], steps=steps, epochs=1)
+        assert expected == read(log_dir)
 
     def test_an_interrupted_epoch_is_not_written(self, log_dir):
         """If training stops within an epoch, the scalars of its last step are not written."""

@@ -13,7 +13,6 @@ from fakes.trainers import CountingTrainer, run
 from tensorpack_lite.callbacks.monitor.mlflow_run import MLflowMonitor
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.diagnostics.manifest.hyperparams import RecordHyperParams
-from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.loop.state import StopTraining
 
@@ -137,16 +136,3 @@ class TestARun:
         ids = [client.get_run(self.train(client, []).run_id).info.experiment_id for _ in range(2)]
 
         assert client.get_experiment_by_name("digits").experiment_id == ids[0] == ids[1]
-
-    def test_a_training_that_fails(self, client):
-        """The run of a failed training has status FAILED."""
-
-        class Fail(Callback):
-            def _trigger(self) -> None:
-                raise RuntimeError("mine")
-
-        monitor = MLflowMonitor("digits", tracking_uri=client.tracking_uri)
-        with pytest.raises(RuntimeError, match="mine"):
-            run(CountingTrainer(), [Fail()], [monitor])
-
-        assert "FAILED" == client.get_run(monitor.run_id).info.status

@@ -255,16 +255,6 @@ class TestHistory:
 
         assert [(5, 3.0)] == monitors.get_history("cost")
 
-    def test_it_can_be_read_after_training(self):
-        """The history can be read after training, when the session is closed."""
-        put = CallbackFactory(trigger=lambda self: self.trainer.monitors.put_scalar("n", self.epoch_num))
-        trainer = run(CountingTrainer(), [put])
-
-        assert 2 == trainer.monitors.get_latest("n")
-        assert [(2, 1.0), (4, 2.0)] == trainer.monitors.get_history("n")
-        with pytest.raises(RuntimeError, match="closed"):
-            trainer.sess.run(trainer.train_op)
-
 
 class TestMonitorBase:
     def test_no_name_scope(self):

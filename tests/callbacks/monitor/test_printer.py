@@ -28,24 +28,26 @@ def lines(log_lines, **arguments):
     return [line for line in log_lines if line.startswith(("start", "b/step", "a-epoch"))]
 
 
-def test_each_epoch(log_lines):
-    """By default, the last values are logged before training and after each epoch, sorted, with five digits."""
-    expected = ["start: 1", "a-epoch: 0.33333", "b/step: 2", "a-epoch: 0.66667", "b/step: 4"]
-    assert expected == lines(log_lines)
-
-
-def test_each_step(log_lines):
-    """The scalars of an epoch's last step are logged with the epoch."""
-    assert [
-        "start: 1", "b/step: 1", "a-epoch: 0.33333", "b/step: 2", "b/step: 3", "a-epoch: 0.66667", "b/step: 4",
-    ] == lines(log_lines, enable_step=True)  # fmt: skip
-
-
-def test_steps_only(log_lines):
-    """With enable_epoch=False, the last step has its own lines, and the epoch's scalars come with the next step."""
-    assert [
-        "start: 1", "b/step: 1", "b/step: 2", "a-epoch: 0.33333", "b/step: 3", "b/step: 4",
-    ] == lines(log_lines, enable_step=True, enable_epoch=False)  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        # sorted, with five digits
+        ({}, "start: 1, a-epoch: 0.33333, b/step: 2, a-epoch: 0.66667, b/step: 4"),
+        # the scalars of an epoch's last step come with the epoch
+        (
+            {"enable_step": True},
+            "start: 1, b/step: 1, a-epoch: 0.33333, b/step: 2, b/step: 3, a-epoch: 0.66667, b/step: 4",
+        ),
+        # the last step has its own lines, and the epoch's scalars come with the next step
+        (
+            {"enable_step": True, "enable_epoch": False},
+            "start: 1, b/step: 1, b/step: 2, a-epoch: 0.33333, b/step: 3, b/step: 4",
+        ),
+    ],
+)
+def test_epochs_and_steps(log_lines, arguments, expected):
+    """The last values are logged before training, and after each epoch or step."""
+    assert expected.split(", ") == lines(log_lines, **arguments)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from fakes.trainers import CountingTrainer, run
 from tensorpack_lite.callbacks.monitor.wandb_run import WandbMonitor
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.diagnostics.manifest.hyperparams import RecordHyperParams
-from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.loop.state import StopTraining
 
@@ -127,26 +126,3 @@ class TestARun:
         assert 1 == seen["picture"]["count"]
         assert ("first", 0.1) == (monitor.run.name, monitor.run.config["lr"])
         assert monitor.run.dir.startswith(log_dir)
-
-    @pytest.mark.parametrize("fails", [False, True])
-    def test_how_it_ends(self, wandb, log_dir, monkeypatch, fails):
-        """The run finishes with code 1 after an error, else with 0."""
-
-        class End(Callback):
-            def _trigger(self) -> None:
-                if fails:
-                    raise RuntimeError("mine")
-
-        codes = []
-        finish = wandb.sdk.wandb_run.Run.finish
-
-        def note(self, exit_code=None, **kwargs):
-            codes.append(exit_code)
-            return finish(self, exit_code, **kwargs)
-
-        monkeypatch.setattr(wandb.sdk.wandb_run.Run, "finish", note)
-        try:
-            run(CountingTrainer(), [End()], [WandbMonitor("digits", mode="offline")])
-        except RuntimeError:
-            assert fails
-        assert [int(fails)] == codes

@@ -38,65 +38,46 @@ def warnings_in(log_lines):
 
 
 class TestEpochs:
-    def test_after_epoch_e(self):
-        """(e, v) takes effect at the end of epoch e, and (0, v) before the first epoch."""
-        assert [(0, 0.5), (4, 0.1)] == changes([(0, 0.5), (2, 0.1)], epochs=3)
+    LATE = [(10, 0.3), (20, 0.4), (30, 0.5)]
 
-    def test_a_scheduled_zero_counts(self):
-        """A scheduled 0.0 is set."""
-        assert [(0, 0.5), (4, 0.0)] == changes([(0, 0.5), (2, 0.0)], epochs=3)
+    @pytest.mark.parametrize(
+        ("schedule", "epochs", "arguments", "expected"),
+        [
+            ([(0, 0.5), (2, 0.1)], 3, {}, [(0, 0.5), (4, 0.1)]),
+            ([(0, 0.5), (2, 0.0)], 3, {}, [(0, 0.5), (4, 0.0)]),  # 0 is a value
+            ([(1, 0.0)], 5, {"starting_epoch": 4}, [(0, 0.0)]),
+            ([(2, 0.2), (1, 0.3)], 3, {}, [(2, 0.3), (4, 0.2)]),  # any order
+            (LATE, 90, {"starting_epoch": 90}, [(0, 0.5)]),
+            ([(1, 1e-9)], 5, {"starting_epoch": 5, "initial": 5e-9}, [(0, 1e-9)]),  # tiny values differ
+            ([(1, 1.0), (3, 3.0)], 5, {"interp": "linear", "initial": 0}, [(2, 1.0), (4, 2.0), (6, 3.0)]),
+            ([(0, 0.0), (10, 10.0)], 6, {"starting_epoch": 6, "interp": "linear", "initial": 0}, [(0, 5.0), (2, 6.0)]),
+        ],
+    )
+    def test_changes(self, schedule, epochs, arguments, expected):
+        """
+        A value takes effect at the end of its epoch, at epoch 0 before the first one. A training that starts later begins
+        with the value of the last point, or an interpolated one.
+        """
+        assert expected == changes(schedule, epochs, **arguments)
 
-    def test_a_scheduled_zero_counts_at_the_beginning(self):
-        """A training that starts after a scheduled 0.0 sets 0.0."""
-        assert [(0, 0.0)] == changes([(1, 0.0)], epochs=5, starting_epoch=4)
-
-    def test_any_order(self):
-        """The pairs are sorted."""
-        assert [(2, 0.3), (4, 0.2)] == changes([(2, 0.2), (1, 0.3)], epochs=3)
-
-    def test_start_after_the_end(self):
-        """A training that starts after the last point sets its value at once."""
-        assert [(0, 0.5)] == changes([(10, 0.3), (20, 0.4), (30, 0.5)], epochs=90, starting_epoch=90)
-
-    def test_start_after_the_end_without_setting(self, log_lines):
-        """With set_at_beginning=False, only a warning is logged."""
-        schedule = [(10, 0.3), (20, 0.4), (30, 0.5)]
-
-        assert [] == changes(schedule, epochs=90, starting_epoch=90, set_at_beginning=False)
-        assert 1 == len(warnings_in(log_lines))
+    @pytest.mark.parametrize(
+        ("schedule", "epochs", "arguments", "num_warnings"),
+        [
+            (LATE, 90, {"starting_epoch": 90, "set_at_beginning": False}, 1),
+            ([(10, 1.0)], 20, {"starting_epoch": 20}, 0),  # the value is right
+            ([(10, 0.1)], 20, {"starting_epoch": 20, "initial": 0.10000000149}, 0),  # float32
+            ([(10, 0.3)], 2, {}, 0),  # before the first point
+        ],
+    )
+    def test_no_change(self, log_lines, schedule, epochs, arguments, num_warnings):
+        """If the value is right, nothing is set or logged; with set_at_beginning=False, there is a warning."""
+        assert [] == changes(schedule, epochs, **arguments)
+        assert num_warnings == len(warnings_in(log_lines))
 
     def test_a_value_that_differs_warns(self, log_lines):
         """Starting in the middle with another value logs a warning and sets the scheduled value."""
         assert [(0, 0.3)] == changes([(10, 0.3), (20, 0.4)], epochs=20, starting_epoch=20)[:1]
         assert ["ScheduledHyperParamSetter: rate should be 0.3 at epoch 19, but is 1."] == warnings_in(log_lines)
-
-    def test_the_value_it_has_is_fine(self, log_lines):
-        """If the value is already right, nothing is set or logged."""
-        assert [] == changes([(10, 1.0)], epochs=20, starting_epoch=20)
-        assert [] == warnings_in(log_lines)
-
-    def test_float32_rounding_is_fine(self, log_lines):
-        """A float32 variable that holds 0.1 counts as equal to 0.1."""
-        assert [] == changes([(10, 0.1)], epochs=20, starting_epoch=20, initial=0.10000000149)
-        assert [] == warnings_in(log_lines)
-
-    def test_tiny_values_are_told_apart(self):
-        """1e-9 and 5e-9 are different values."""
-        assert [(0, 1e-9)] == changes([(1, 1e-9)], epochs=5, starting_epoch=5, initial=5e-9)
-
-    def test_before_the_first_point(self, log_lines):
-        """Before the first point, nothing is set or logged."""
-        assert [] == changes([(10, 0.3)], epochs=2)
-        assert [] == warnings_in(log_lines)
-
-    def test_linear(self):
-        """Values are interpolated between two points, and nothing is set after the last one."""
-        assert [(2, 1.0), (4, 2.0), (6, 3.0)] == changes([(1, 1.0), (3, 3.0)], epochs=5, interp="linear", initial=0)
-
-    def test_linear_from_the_middle(self):
-        """A training that starts between two points starts with the interpolated value."""
-        found = changes([(0, 0.0), (10, 10.0)], epochs=6, starting_epoch=6, interp="linear", initial=0)
-        assert [(0, 5.0), (2, 6.0)] == found
 
 
 class TestSteps:

@@ -31,50 +31,25 @@ def epochs_of_change(values, threshold=0.0, last_k=3, reverse=False):
     return [epoch + 1 for epoch, (a, b) in enumerate(zip([1.0, *rates], rates)) if a != b]
 
 
-def test_no_gain_in_the_window():
-    """Three values without a decrease change the rate after the third value, and again three values later."""
-    assert [3, 6] == epochs_of_change([5, 5, 5, 5, 5, 5, 5])
-
-
-def test_a_gain_in_the_window():
-    """A minimum below the first value of the window is an improvement, even if the last value is not."""
-    assert [] == epochs_of_change([5, 4, 6])
-
-
-def test_the_window_slides():
-    """Once the improvement has left the window, the rate changes."""
-    assert [5] == epochs_of_change([5, 4, 3, 3, 3])
-
-
-@pytest.mark.parametrize(("threshold", "expected"), [(0.5, [3]), (0.4, [])])
-def test_a_threshold(threshold, expected):
-    """An improvement must exceed the threshold."""
-    assert expected == epochs_of_change([5.0, 4.75, 4.5], threshold=threshold)
-
-
-@pytest.mark.parametrize(("values", "expected"), [([1, 2, 3], []), ([3, 2, 1], [3])])
-def test_reverse(values, expected):
-    """With reverse, an increase is an improvement."""
-    assert expected == epochs_of_change(values, reverse=True)
-
-
-def test_the_window_is_emptied():
-    """After a change, earlier values do not count, so two new values are not enough."""
-    assert [3] == epochs_of_change([5, 5, 5, 5, 5])
+@pytest.mark.parametrize(
+    ("values", "arguments", "expected"),
+    [
+        ([5, 5, 5, 5, 5, 5, 5], {}, [3, 6]),  # no decrease in three values: again three values later, not before
+        ([5, 4, 6], {}, []),  # a minimum below the first value of the window is an improvement
+        ([5, 4, 3, 3, 3], {}, [5]),  # the improvement has left the window
+        ([5.0, 4.75, 4.5], {"threshold": 0.5}, [3]),  # an improvement must exceed the threshold
+        ([5.0, 4.75, 4.5], {"threshold": 0.4}, []),
+        ([1, 2, 3], {"reverse": True}, []),  # an increase is an improvement
+        ([3, 2, 1], {"reverse": True}, [3]),
+        ([5, None, None], {"last_k": 1}, [1]),  # the value that led to a change is not in the next window
+    ],
+)
+def test_when_it_changes(values, arguments, expected):
+    """The rate changes after each window of values without an improvement."""
+    assert expected == epochs_of_change(values, **arguments)
 
 
 def test_no_new_value(log_lines):
     """A trigger without a new value logs a warning and does not count."""
     assert [4] == epochs_of_change([5, None, 5, 5])
     assert any("'error' has no new value since step 1" in line for line in log_lines)
-
-
-def test_no_new_value_right_after_a_change():
-    """The value that led to a change is not part of the next window."""
-    assert [1] == epochs_of_change([5, None, None], last_k=1)
-
-
-def test_nobody_reports(log_lines):
-    """A statistic that a callback may report later is a warning."""
-    assert [] == epochs_of_change([None, None])
-    assert any("statistic 'error' has not been reported" in line for line in log_lines)

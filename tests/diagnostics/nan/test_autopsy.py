@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+from fakes.trainers import run
 
 from tensorpack_lite import FeedInput, QueueInput, SimpleTrainer, StagingInput
 from tensorpack_lite.callbacks import TerminateOnNaN
@@ -77,14 +78,7 @@ def train(source, model=alone, trainer=None, rate=RATE, optimizer=None, callback
     """Train with TerminateOnNaN. Return the trainer."""
     trainer = trainer or SimpleTrainer()
     trainer.setup_graph(SIGNATURE, source, model, lambda: optimizer or tf.train.GradientDescentOptimizer(rate))
-    trainer.train_with_defaults(
-        callbacks=[RunUpdateOps(), TerminateOnNaN()] if callbacks is None else callbacks,
-        monitors=[],
-        extra_callbacks=[],
-        steps_per_epoch=3,
-        max_epoch=3,
-    )
-    return trainer
+    return run(trainer, [RunUpdateOps(), TerminateOnNaN()] if callbacks is None else callbacks, steps=3, epochs=3)
 
 
 def failing(*args, **kwargs):

@@ -8,6 +8,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from fakes.trainers import run
 
 from tensorpack_lite import FeedInput, SimpleTrainer
 from tensorpack_lite.callbacks import LossSpike
@@ -32,9 +33,7 @@ def train(values, callback):
         model,
         lambda: tf.train.GradientDescentOptimizer(0.1),
     )
-    trainer.train_with_defaults(
-        callbacks=[callback], monitors=[], extra_callbacks=[], steps_per_epoch=len(values), max_epoch=1
-    )
+    run(trainer, [callback], steps=len(values), epochs=1)
 
 
 def test_spikes(tmp_path):

@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 
-pytest.importorskip("tensorflow")
 pytest.importorskip("cv2")
 pytest.importorskip("pycocotools")
 pytest.importorskip("skimage")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("tensorflow")
 pytest.importorskip("cv2")
 pytest.importorskip("pycocotools")
 pytest.importorskip("skimage")

@@ -14,7 +14,6 @@ import pytest
 from fakes.processes import python_environment
 from fakes.programs import read_stats
 
-pytest.importorskip("tensorflow")
 pytest.importorskip("cv2")
 pytest.importorskip("pycocotools")
 pytest.importorskip("skimage")

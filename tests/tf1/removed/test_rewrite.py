@@ -6,8 +6,6 @@ import ast
 
 import pytest
 
-pytest.importorskip("tensorflow")
-
 from tensorpack_lite.tf1.removed.rewrite import rewrite
 
 
