@@ -14,7 +14,7 @@ from typing import Any, Callable, Mapping, Optional, Tuple
 import numpy as np
 
 from ..compat import tfv1 as tf
-from .removed.said import caller, place_of, say
+from .removed.said import say
 
 _Call = Optional[Tuple[Tuple[Any, ...], Mapping[str, Any]]]  # arguments for the function of today
 _INTEGERS = (int, np.integer)
@@ -99,7 +99,7 @@ def with_both_orders(path: str) -> Callable[..., Any]:
         if old is None:
             return plain(*args, **kwargs)
         name = f"tf.{path}"
-        say(name, f"{name} takes its arguments in the order of TensorFlow 0.x here.", place_of(caller()))
+        say(name, f"{name} takes its arguments in the order of TensorFlow 0.x here.")
         return plain(*old[0], **old[1])
 
     return call

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from .said import caller, place_of, say
+from .said import say
 
 
 def complete(module: ModuleType) -> None:
@@ -16,11 +16,7 @@ def complete(module: ModuleType) -> None:
 
     def value(self: Any) -> Any:
         """All values of the dataset, as an array or a scalar."""
-        say(
-            "h5py.Dataset.value",
-            "h5py's dataset.value, which was removed, is dataset[()].",
-            place_of(caller()),
-        )
+        say("h5py.Dataset.value", "h5py's dataset.value, which was removed, is dataset[()].")
         return self[()]
 
     kind.value = property(value)

@@ -10,11 +10,7 @@ import sys
 from typing import Any, Callable, Mapping
 
 from .addresses import resolve
-from .said import caller, place_of, say
-
-
-def _said(name: str, text: str) -> None:
-    say(name, text, place_of(caller()))
+from .said import say
 
 
 # Methods -----------------------------------------------------------------------------------------------------------------
@@ -123,7 +119,7 @@ def attribute(value: Any, name: str) -> Any:
         except AttributeError:
             pass
         else:
-            _said(f".{name}", f".{name}, which {type(value).__name__} does not have any more, is {text}.")
+            say(f".{name}", f".{name}, which {type(value).__name__} does not have any more, is {text}.")
             return found
         raise
 
@@ -138,7 +134,7 @@ def listed(values: Any) -> Any:
     """Return a list for what was a list in Python 2, such as `d.keys()`; other values as they are."""
     if not isinstance(values, _VIEWS):
         return values
-    _said("listed", f"{type(values).__name__} is a list here, as in Python 2.")
+    say("listed", f"{type(values).__name__} is a list here, as in Python 2.")
     return list(values)
 
 
@@ -175,7 +171,7 @@ def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return _open_h5py(function, args, kwargs)
     compare = _comparison(function, args)
     if compare is not None:
-        _said(f"{name}(cmp)", f"the argument cmp of {name}, which was removed, is key.")
+        say(f"{name}(cmp)", f"the argument cmp of {name}, which was removed, is key.")
         return function(*args[:-1], key=functools.cmp_to_key(compare), **kwargs)
     for argument in sorted(set(kwargs) & set(ARGUMENTS)):
         new = ARGUMENTS[argument].get(name)
@@ -183,7 +179,7 @@ def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             text = f"which was removed, is {new}" if new else "which was removed, has no effect"
             if new == argument:
                 text = "whose meaning has changed, keeps its old one"
-            _said(f"{name}({argument})", f"the argument {argument} of {name}, {text}.")
+            say(f"{name}({argument})", f"the argument {argument} of {name}, {text}.")
             value = kwargs.pop(argument)
             if new:
                 kwargs[new] = _VALUES.get(argument, lambda value: value)(value)
@@ -224,7 +220,7 @@ def _lost(function: Callable[..., Any], argument: str, value: Any) -> bool:
 def _open(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     mode = args[1] if len(args) > 1 else kwargs.get("mode", "r")
     if sys.version_info >= (3, 11) and isinstance(mode, str) and "U" in mode:
-        _said("open(U)", f'the mode "{mode}" of open, which was removed, is "{_without_u(mode)}".')
+        say("open(U)", f'the mode "{mode}" of open, which was removed, is "{_without_u(mode)}".')
         args, kwargs = args[:1] + args[2:], {**kwargs, "mode": _without_u(mode)}
         if len(args) > 1:  # buffering and so on
             args = (args[0], kwargs.pop("mode"), *args[1:])
@@ -240,6 +236,5 @@ def _open_h5py(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
     h5py = sys.modules["h5py"]
     if len(args) != 1 or "mode" in kwargs or h5py.__version__.startswith("2."):
         return function(*args, **kwargs)
-    text = "h5py.File without a mode, whose meaning has changed, opens the file for reading and writing."
-    _said("h5py.File", text)
+    say("h5py.File", "h5py.File without a mode, whose meaning has changed, opens the file for reading and writing.")
     return resolve(".h5py_names.open_file")(function, *args, **kwargs)

@@ -17,7 +17,7 @@ from tensorpack_lite.tf1.view import TF1View, view
 from tensorpack_lite.utils.gpu import pretended_gpus
 
 from .addresses import resolve
-from .said import caller, place_of, say
+from .said import say
 
 _LAYERS = """advanced_activations convolutional convolutional_recurrent core cudnn_recurrent embeddings local merge noise
     normalization pooling recurrent wrappers"""
@@ -60,8 +60,7 @@ def import_keras(name: str, fromlist: Sequence[str] | None) -> Any:
     package = find_keras()
     if package is None:
         return None
-    text = f"keras is Keras 2, which the script gets as tf.keras: {_base(package)}."
-    say("keras", text, place_of(caller()))
+    say("keras", f"keras is Keras 2, which the script gets as tf.keras: {_base(package)}.")
     parts = name.split(".")[1:]
     module = load_module(package, parts) if parts else package
     for item in fromlist or ():

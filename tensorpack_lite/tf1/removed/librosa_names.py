@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from .said import caller, place_of, say
+from .said import say
 
 
 def complete(module: ModuleType) -> None:
@@ -38,8 +38,7 @@ def _by_position(function: Callable[..., Any], names: tuple[str, ...], code: Any
         if not extra or len(extra) > len(later):
             return function(*args, **kwargs)
         name = f"{function.__module__}.{function.__name__}"
-        text = f"positional arguments of {name}, which were removed, are {', '.join(later[: len(extra)])}."
-        say(name, text, place_of(caller()))
+        say(name, f"positional arguments of {name}, which were removed, are {', '.join(later[: len(extra)])}.")
         return function(*args[:positional], **dict(zip(later, extra)), **kwargs)
 
     return call

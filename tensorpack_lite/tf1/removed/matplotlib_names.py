@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..startup.sitecustomize import replacement
-from .said import caller, place_of, say
+from .said import say
 
 
 def get_cmap(name: Any = None, lut: int | None = None) -> Any:
@@ -48,7 +48,7 @@ def complete(module: ModuleType) -> None:
     def tostring_rgb(self: Any) -> bytes:
         """Return the pixels of the figure as bytes, in three channels."""
         text = "matplotlib's FigureCanvasAgg.tostring_rgb, which was removed, is made of buffer_rgba."
-        say("FigureCanvasAgg.tostring_rgb", text, place_of(caller()))
+        say("FigureCanvasAgg.tostring_rgb", text)
         return np.asarray(self.buffer_rgba())[:, :, :3].tobytes()
 
     replacement.add(canvas, "tostring_rgb", tostring_rgb)

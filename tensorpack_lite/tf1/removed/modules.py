@@ -16,7 +16,7 @@ from typing import Any, Callable, Sequence
 
 from .addresses import describe, resolve
 from .own_files import is_own_file
-from .said import caller, place_of, say
+from .said import caller, say
 from .table import FAMILIES, MODULES, NAMES, PATCHES, PYTHON_2_MODULES, PYTHON_2_NAMES
 
 _WATCHED = {*NAMES, *FAMILIES, *PATCHES, *PYTHON_2_NAMES}
@@ -100,7 +100,7 @@ class _Finder:
             except (AttributeError, ImportError):
                 raise error from None
         full_name = f"{self._name}.{name}"
-        say(full_name, f"{full_name}, which was removed, is {describe(address)}.", place_of(caller()))
+        say(full_name, f"{full_name}, which was removed, is {describe(address)}.")
         if keep:
             vars(self._module)[name] = value
         return value
@@ -165,7 +165,7 @@ class LostModules:
             current = resolve(address) if address else None
         except ImportError:
             return None
-        say(name, f"the module {name}, which was removed, is {describe(address)}.", place_of(caller()))
+        say(name, f"the module {name}, which was removed, is {describe(address)}.")
         loader: Any = _LostLoader(current)
         return ModuleSpec(name, loader, is_package=hasattr(current, "__path__") or name in _parents())
 

@@ -8,7 +8,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from .said import caller, place_of, say
+from .said import say
 
 NINF, PZERO, NZERO = -np.inf, 0.0, -0.0
 SCTYPES: dict[str, list[Any]] = {
@@ -182,8 +182,7 @@ def complete(module: ModuleType) -> None:
         """Return the numbers in a text; without `sep`, those in bytes."""
         if kwargs.get("sep", ""):
             return plain(string, dtype, count, **kwargs)
-        text = "numpy.fromstring of bytes, which was removed, is a copy of numpy.frombuffer."
-        say("numpy.fromstring", text, place_of(caller()))
+        say("numpy.fromstring", "numpy.fromstring of bytes, which was removed, is a copy of numpy.frombuffer.")
         data = string.encode("latin-1") if isinstance(string, str) else string
         return np.frombuffer(data, dtype, count).copy()
 

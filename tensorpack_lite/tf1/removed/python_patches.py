@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from ..startup.sitecustomize import replacement
-from .said import caller, place_of, say
+from .said import say
 
 
 def complete_random(module: ModuleType) -> None:
@@ -19,8 +19,7 @@ def complete_random(module: ModuleType) -> None:
 
     def sample(self: Any, population: Any, k: int, **kwargs: Any) -> list[Any]:
         if isinstance(population, lost):
-            text = "random.sample of a set or a view of a dict, which was removed, takes its tuple."
-            say("random.sample", text, place_of(caller()))
+            say("random.sample", "random.sample of a set or a view of a dict, which was removed, takes its tuple.")
             population = tuple(population)
         return plain_sample(self, population, k, **kwargs)
 
@@ -29,7 +28,7 @@ def complete_random(module: ModuleType) -> None:
         if function is None or sys.version_info < (3, 11):
             plain_shuffle(self, x, *rest, **kwargs)
             return
-        say("random.shuffle", "random.shuffle(x, random), which was removed, works.", place_of(caller()))
+        say("random.shuffle", "random.shuffle(x, random), which was removed, works.")
         for i in reversed(range(1, len(x))):
             j = int(function() * (i + 1))
             x[i], x[j] = x[j], x[i]
@@ -46,8 +45,7 @@ def complete_threading(module: ModuleType) -> None:
         return
 
     def is_alive(self: Any) -> bool:
-        text = "threading.Thread.isAlive, which was removed, is is_alive."
-        say("threading.Thread.isAlive", text, place_of(caller()))
+        say("threading.Thread.isAlive", "threading.Thread.isAlive, which was removed, is is_alive.")
         return self.is_alive()
 
     replacement.add(module.Thread, "isAlive", is_alive)

@@ -87,7 +87,7 @@ def find_calls(tree: ast.Module, name_of: Callable[[ast.AST], str]) -> Iterator[
         if name in ("yaml.load", "yaml.load_all") and len(node.args) == 1 and not arguments and _yaml_needs_loader():
             sentence = "a call without a Loader is an error. Under run, the Loader is yaml.FullLoader."
             yield node.lineno, name, sentence, True
-        elif name == "numpy.fromstring" and "sep" not in arguments and _numpy_version() >= (2, 3):
+        elif name == "numpy.fromstring" and "sep" not in arguments and _version("numpy") >= (2, 3):
             sentence = "reading bytes was removed. Under run, it is a copy of numpy.frombuffer."
             yield node.lineno, name, sentence, True
         elif name == "numpy.load" and (id(node) in pickled or "encoding" in arguments) and len(node.args) < 3:
@@ -125,7 +125,7 @@ def find_changes(tree: ast.Module, source: bytes, names: Iterable[tuple[str, int
         names: the dotted names that the file uses, and their lines.
     """
     for name, line in names:
-        if name == "scipy.interpolate.interp2d" and not _has_interp2d():
+        if name == "scipy.interpolate.interp2d" and _version("scipy") >= (1, 14):
             yield line, name, "it was removed. Under run, it is provided by tensorpack_lite."
     defined = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     for use in rewrite(tree):
@@ -141,8 +141,8 @@ def _describe(use: Use, defined: set[str], source: bytes) -> str:
     if is_of_font or (use.kind == "attribute" and use.name not in _UNCERTAIN | defined):
         return "it was removed from several classes. Under run, it works in the files of the script."
     is_newer = {
-        "array(copy=)": _numpy_version() >= (2, 0),
-        "reshape(newshape=)": _numpy_version() >= (2, 0),
+        "array(copy=)": _version("numpy") >= (2, 0),
+        "reshape(newshape=)": _version("numpy") >= (2, 0),
         "File(path)": b"h5py" in source,
     }
     if use.kind == "argument" and is_newer.get(use.name, True) and "encoding" not in use.name:
@@ -154,15 +154,10 @@ def _describe(use: Use, defined: set[str], source: bytes) -> str:
     return ""
 
 
-def _numpy_version() -> tuple[int, int]:
-    version = importlib.import_module("numpy").__version__.split(".")
+def _version(name: str) -> tuple[int, int]:
+    version = importlib.import_module(name).__version__.split(".")
     return int(version[0]), int(version[1])
 
 
 def _yaml_needs_loader() -> bool:
-    return not _exists("yaml") or int(importlib.import_module("yaml").__version__.split(".")[0]) >= 6
-
-
-def _has_interp2d() -> bool:
-    version = importlib.import_module("scipy").__version__.split(".")
-    return (int(version[0]), int(version[1])) < (1, 14)
+    return not _exists("yaml") or _version("yaml") >= (6, 0)

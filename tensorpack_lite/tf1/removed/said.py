@@ -15,19 +15,20 @@ _FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  
 _SAID = mmap.mmap(-1, 1 << 16)
 
 
-def say(name: str, text: str, place: str) -> None:
+def say(name: str, text: str, place: str | None = None) -> None:
     """
     Log a line about a name, once.
 
     Args:
         name: identifies the line.
         text: the sentence.
-        place: "file:line", where the name is used.
+        place: "file:line", where the name is used; by default, that of `caller`.
     """
     index = zlib.crc32(name.encode("utf-8")) % len(_SAID)
     if _SAID[index]:
         return
     _SAID[index] = 1
+    place = _place_of(caller()) if place is None else place
     start = f"{place}: " if place else ""
     sys.stderr.write(f"tensorpack-lite run: {start}{text}\n")
     sys.stderr.flush()
@@ -43,7 +44,7 @@ def caller() -> FrameType | None:
     return None
 
 
-def place_of(frame: FrameType | None) -> str:
+def _place_of(frame: FrameType | None) -> str:
     """Return "file:line" for a frame, with a path relative to the current directory if the file is below it."""
     if frame is None:
         return ""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .said import caller, place_of, say
+from .said import say
 
 _COMPLEX = [
     "arccos",
@@ -116,7 +116,7 @@ class interp2d:  # noqa: N801 (SciPy's name)
         from scipy.interpolate import RectBivariateSpline, bisplrep
 
         text = "scipy.interpolate.interp2d, which was removed, is provided by tensorpack_lite."
-        say("scipy.interpolate.interp2d", text, place_of(caller()))
+        say("scipy.interpolate.interp2d", text)
         degrees = {"linear": 1, "cubic": 3, "quintic": 5}
         if kind not in degrees:
             raise ValueError(f"interp2d: expected kind linear, cubic or quintic, got {kind}. Use one of them.")

@@ -7,7 +7,7 @@ import inspect
 from types import ModuleType
 from typing import Any, Callable
 
-from .said import caller, place_of, say
+from .said import say
 
 
 def complete(module: ModuleType) -> None:
@@ -25,8 +25,7 @@ def complete(module: ModuleType) -> None:
 def _with_loader(name: str, plain: Callable[..., Any], module: ModuleType) -> Callable[..., Any]:
     def load(stream: Any, Loader: Any = None) -> Any:
         if Loader is None:
-            text = f"yaml.{name} without a Loader, which was removed, uses yaml.FullLoader."
-            say(f"yaml.{name}", text, place_of(caller()))
+            say(f"yaml.{name}", f"yaml.{name} without a Loader, which was removed, uses yaml.FullLoader.")
         return plain(stream, Loader or module.FullLoader)
 
     return functools.wraps(plain)(load)
