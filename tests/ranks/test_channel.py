@@ -96,6 +96,11 @@ class TestTogether:
         for i in range(3):
             assert [[i, i + 1, i + 2]] * 3 == together(channels, lambda c, i=i: c.all_gather("numbers", i + c.rank))
 
+    def test_large_values(self, connect):
+        """A value of a megabyte arrives whole."""
+        channels, names = connect(2), ["v" * 1000] * 1000
+        assert [[names, names]] * 2 == together(channels, lambda c: c.all_gather("names", names))
+
     @pytest.mark.slow
     def test_over_a_slow_network(self, through):
         """Ranks meet and exchange values over a network with a latency of 400 ms that loses packets."""
