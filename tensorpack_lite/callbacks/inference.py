@@ -10,6 +10,7 @@ import numpy as np
 
 from ..loop.callback import Callback
 from ..tfutils.common import get_op_tensor_name
+from ..tfutils.tower.handle import TowerTensorHandle
 from ..utils import logger
 from ..utils.checks import check_at_least, check_type
 from ..utils.stats import BinaryStatistics, RatioCounter
@@ -62,6 +63,10 @@ class Inferencer(Callback):
     def get_fetches(self) -> list[str]:
         """Return the names of the tensors to evaluate, each with `:0`."""
         return [get_op_tensor_name(name)[1] for name in self._get_fetches()]
+
+    def _find_tensors(self, tower: TowerTensorHandle) -> list[Any]:
+        """Return the tensors of a tower to evaluate."""
+        return tower.get_tensors(self.get_fetches())
 
     def on_fetches(self, results: list[Any]) -> None:
         """Process the values of one datapoint."""

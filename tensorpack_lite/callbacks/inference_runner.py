@@ -70,6 +70,9 @@ class InferenceRunnerBase(Callback):
             if not isinstance(inf, Inferencer):
                 advice = f"Write ScalarStats({[inf]})." if isinstance(inf, str) else ""
                 raise type_error(name, "an Inferencer or a list of them", inf, advice)
+        self.guests: list[
+            Inferencer
+        ] = []  # of extensions, which add them before `setup_graph`; without settings and state
         self._tower_name = tower_name
         self._tower_func = tower_func
         self._hooks: list[TowersHook] = []
@@ -133,7 +136,7 @@ class InferenceRunnerBase(Callback):
                 "limit the data: FixedSizeData(df, n)."
             )
         self._build_towers(tower_func)
-        for inf in self.infs:
+        for inf in [*self.infs, *self.guests]:
             inf.setup_graph(self.trainer)
         self._input_callbacks.setup_graph(self.trainer)
 
@@ -162,7 +165,8 @@ class InferenceRunnerBase(Callback):
 
     def _make_hooks(self, tower_func: TowerFunc, towers: list[TowerTensorHandle]) -> list[TowersHook]:
         """Return the hook that evaluates the tensors of all inferencers, and the number of samples, in these towers."""
-        tensors = [[self._find_tensors(inf, tower) for inf in self.infs] for tower in towers]
+        infs = [*self.infs, *self.guests]
+        tensors = [[self._find_tensors(inf, tower) for inf in infs] for tower in towers]
         shapes = [spec.shape for spec in tower_func.input_signature]
         counts = [count_samples(tower.inputs, shapes) for tower in towers]
         return [TowersHook(self._take_values, [[*some, count] for some, count in zip(tensors, counts)])]
@@ -172,13 +176,13 @@ class InferenceRunnerBase(Callback):
         *results, (num_samples, is_certain) = values
         self._num_run += 1
         self._num_samples += int(num_samples)
-        for inf, fetched in zip(self.infs, results) if num_samples else ():
+        for inf, fetched in zip([*self.infs, *self.guests], results) if num_samples else ():
             inf.begin_datapoint(int(num_samples), bool(is_certain))
             inf.on_fetches(fetched)
 
     def _find_tensors(self, inf: Inferencer, tower: TowerTensorHandle) -> list[tf.Tensor]:
         try:
-            return tower.get_tensors(inf.get_fetches())
+            return inf._find_tensors(tower)
         except KeyError as error:
             raise KeyError(f"{type(self).__name__}: {inf} asks for a tensor. {error.args[0]}") from None
 
@@ -227,13 +231,13 @@ class InferenceRunnerBase(Callback):
 
     def _trigger(self) -> None:
         self._num_run = self._num_samples = 0
-        for inf in self.infs:
+        for inf in [*self.infs, *self.guests]:
             inf.before_epoch()
         with held_position(self._input_source.flow):
             self._input_source.reset_state()
             with get_tqdm(total=self._num_datapoints(), desc=self._tower_name, leave=False) as bar:
                 self._run_all(bar)
-        for inf in self.infs:
+        for inf in [*self.infs, *self.guests]:
             inf.trigger_epoch()
 
     def _run_all(self, bar: tqdm) -> None:

@@ -10,6 +10,7 @@ from ..report.samples import WORST, write_samples
 from ..utils import logger
 from ..utils.checks import check_at_least
 from .inference import Inferencer
+from .kept_samples import KeptSamples
 
 
 class WorstSamples(Inferencer):
@@ -37,10 +38,10 @@ class WorstSamples(Inferencer):
         self.loss = loss
         self.names = list(names)
         self.num_samples = num_samples
-        self._worst: list[np.ndarray] = []  # the losses, then the values of `names`; the largest loss first
+        self._worst = KeptSamples(num_samples)
 
     def _before_inference(self) -> None:
-        self._worst = []
+        self._worst.clear()
 
     def _get_fetches(self) -> list[str]:
         return [self.loss, *self.names]
@@ -57,16 +58,12 @@ class WorstSamples(Inferencer):
                 raise ValueError(
                     f"WorstSamples: expected {len(arrays[0])} samples, got '{name}' of shape {array.shape}."
                 )
-        if self._worst:
-            arrays = [np.concatenate([kept, new]) for kept, new in zip(self._worst, arrays)]
-        ranks = np.where(np.isnan(arrays[0]), np.inf, arrays[0])
-        order = np.argsort(-ranks, kind="stable")[: self.num_samples]
-        self._worst = [array[order] for array in arrays]
+        self._worst.feed(arrays[0], lambda chosen: [array[chosen] for array in arrays[1:]])
 
     def _after_inference(self) -> dict[str, Any] | None:
         directory = logger.get_logger_dir()
-        if directory is not None and self._worst:
-            arrays = dict(zip([*self.names, self.loss], [*self._worst[1:], self._worst[0]]))
+        if directory is not None and len(self._worst.scores):
+            arrays = dict(zip([*self.names, self.loss], [*self._worst.columns, self._worst.scores]))
             try:
                 write_samples(directory, WORST, arrays, self.global_step)
             except OSError as error:

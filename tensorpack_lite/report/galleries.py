@@ -15,10 +15,11 @@ from .events import LoggedImage
 from .html import Html, element, table
 from .pictures import Gallery, Picture, as_images, shrunk
 from .reading import Training
-from .samples import FIRST_BATCH, STEP, WORST
+from .samples import CONFUSION, FIRST_BATCH, PREDICTIONS, STEP, WORST
 
 _TITLES = {
     FIRST_BATCH: "The first batch, as the graph got it",
+    PREDICTIONS: "Predictions for random validation samples",
     WORST: "The validation samples with the largest loss",
 }
 _MAX_TAGS = 40
@@ -50,7 +51,7 @@ def logged_galleries(training: Training, prefix: str) -> List[Gallery]:
 def sample_galleries(training: Training, prefix: str) -> List[Gallery]:
     """Return the samples that are images, and the pictures that notes refer to."""
     galleries = []
-    for name, arrays in training.samples.items():
+    for name, arrays in _samples(training):
         pictures, remark = _pictures(name, arrays)
         galleries.append(Gallery(prefix + _title(name, arrays), pictures, remark=remark))
     for title, directory in _directories(training):
@@ -69,7 +70,7 @@ def sample_galleries(training: Training, prefix: str) -> List[Gallery]:
 def draw_tables(training: Training, prefix: str) -> List[Html]:
     """Return tables of the samples that are not images, and the texts that notes refer to."""
     drawn = []
-    for name, arrays in training.samples.items():
+    for name, arrays in _samples(training):
         columns = {key: array for key, array in arrays.items() if key != STEP and array.ndim and len(array)}
         if columns and not any(as_images(array[:1])[0] for array in columns.values()):
             samples = islice(zip(*columns.values()), _MAX_ROWS)
@@ -83,6 +84,11 @@ def draw_tables(training: Training, prefix: str) -> List[Html]:
             summary = element("summary", f"{prefix}{title}, report.txt")
             drawn.append(element("details", summary, element("pre", text)))
     return drawn
+
+
+def _samples(training: Training) -> Iterator[Tuple[str, Dict[str, np.ndarray]]]:
+    """Yield the names and arrays of all files of samples."""
+    return ((name, arrays) for name, arrays in training.samples.items() if name != CONFUSION)
 
 
 def _read_text(path: str) -> str:

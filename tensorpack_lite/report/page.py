@@ -9,6 +9,7 @@ from typing import Callable, List
 
 from .._version import __version__
 from ..utils.replacing import replacing
+from .confusion import draw_confusion
 from .galleries import draw_tables, logged_galleries, sample_galleries
 from .groups import group_trainings
 from .html import Html, element, join, script_data
@@ -78,6 +79,7 @@ def make_page(trainings: List[Training], comparison: Comparison | None = None) -
     samples = [gallery for label in labeled for gallery in sample_galleries(*label)]
     logged = [gallery for label in labeled for gallery in logged_galleries(*label)]
     tables = [drawn for label in labeled for drawn in draw_tables(*label)]
+    confusions = [drawn for label in labeled for drawn in draw_confusion(*label)]
     above = [
         ("comparison", "Differences", draw_comparison(comparison) if comparison else None),
         ("curves", "Curves", curves),
@@ -96,12 +98,16 @@ def make_page(trainings: List[Training], comparison: Comparison | None = None) -
         ("log", f"The last {NUM_LOG_LINES} lines of the log", log),
     ]
     data_element = script_data(data, "data")
-    texts = [data_element, *tables, *(content for _, _, content in above + below)]
+    texts = [data_element, *confusions, *tables, *(content for _, _, content in above + below)]
     used = sum(len(text.encode()) for text in texts if text)
     galleries = fit([*samples, *logged], max(0, MAX_BYTES - used - 200_000))
     images = [draw_gallery(gallery) for gallery in galleries[len(samples) :]]
     drawn_samples = [*map(draw_gallery, galleries[: len(samples)]), *tables]
-    pictures = [("images", "Images", join(*images)), ("samples", "Samples", join(*drawn_samples))]
+    pictures = [
+        ("images", "Images", join(*images)),
+        ("confusion", "Confusion matrix", join(*confusions)),
+        ("samples", "Samples", join(*drawn_samples)),
+    ]
     shown = [section for section in [*above, *pictures, *below] if section[2]]
     links = [element("a", title, href=f"#{name}") for name, title, _ in shown]
     body = element(

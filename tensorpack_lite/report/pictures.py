@@ -138,13 +138,34 @@ def as_images(array: np.ndarray) -> Tuple[List[Tuple[bytes, Tuple[int, int]]], s
         first, last = 0.0, 1.0
     elif low >= 0 and high <= 255:
         first, last = 0.0, 255.0
-    images = _averaged(images, -(-max(images.shape[1:3]) // _MAX_SAMPLE_SIDE))
+    images = _averaged(images, _stride(images))
     with np.errstate(all="ignore"):
         scaled = np.nan_to_num((images - first) * (255.0 / ((last - first) or 1.0)))
     pixels = np.clip(np.rint(scaled), 0, 255).astype(np.uint8)
     size = pixels.shape[2], pixels.shape[1]
     order = ", three channels shown as RGB" if pixels.shape[3] == 3 else ""
     return [(encode_png(image), size) for image in pixels], f"values from {low:.4g} to {high:.4g}{order}"
+
+
+def shrink_samples(array: np.ndarray) -> np.ndarray | None:
+    """
+    Return the samples of a batch, at most 160 pixels wide and high, if `as_images` would show them; otherwise None.
+
+    Args:
+        array: as in `as_images`.
+
+    Returns:
+        `[N, H, W, C]`, integers of the same dtype or float32.
+    """
+    images = _as_batch_of_images(array)
+    if images is None:
+        return None
+    dtype = np.dtype(np.float32) if images.dtype.kind == "f" else images.dtype
+    stride = _stride(images)
+    if stride > 1:
+        images = _averaged(images, stride)
+        images = images if dtype.kind == "f" else np.rint(images)
+    return images.astype(dtype)
 
 
 def _as_batch_of_images(array: np.ndarray) -> np.ndarray | None:
@@ -156,6 +177,10 @@ def _as_batch_of_images(array: np.ndarray) -> np.ndarray | None:
         array = array.transpose(0, 2, 3, 1)
     is_image = array.shape[3] in (1, 3, 4) and min(array.shape[1:3]) >= 4
     return array if is_image else None
+
+
+def _stride(images: np.ndarray) -> int:
+    return -(-max(images.shape[1:3]) // _MAX_SAMPLE_SIDE)
 
 
 def _averaged(images: np.ndarray, stride: int) -> np.ndarray:

@@ -14,6 +14,8 @@ from ..utils.replacing import replacing
 DIRECTORY = "samples"
 FIRST_BATCH = "first-batch"
 WORST = "worst"
+PREDICTIONS = "predictions"
+CONFUSION = "confusion"  # has only one array, "matrix"
 STEP = "global_step"  # the array that has the step, of shape (); all others have the samples
 _MAX_CHARS = 200
 
@@ -34,7 +36,7 @@ def write_samples(directory: str, name: str, arrays: Mapping[str, np.ndarray], g
 
     Args:
         directory: that of the training.
-        name: `FIRST_BATCH`, `WORST`, or another one.
+        name: `FIRST_BATCH`, `WORST`, `PREDICTIONS`, `CONFUSION`, or another one.
         arrays: the samples by the names of inputs and outputs, each `[N, ...]`. Objects are written as text.
         global_step: when they were used.
 

@@ -17,6 +17,7 @@ from ..diagnostics.gpu.errors import GPUErrors
 from ..diagnostics.hangs.detector import HangDetection
 from ..diagnostics.lint.lint import Lint
 from ..diagnostics.manifest.writer import ManifestWriter, ModelGraph
+from ..diagnostics.predictions.extension import Predictions
 from ..diagnostics.probe.extension import Rehearsal, answers
 from ..diagnostics.speed.operation_threads import OperationThreads
 from ..diagnostics.speed.speed import Speed
@@ -100,6 +101,7 @@ def DEFAULT_EXTENSIONS(  # noqa: N802
         Lint(lint, lint_ignore),
         HangDetection(on_hang),
         GPUErrors(),
+        Predictions(),
         ListVariables(),
         ExplainsMistakes(),
     ]
