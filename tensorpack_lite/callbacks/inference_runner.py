@@ -70,9 +70,7 @@ class InferenceRunnerBase(Callback):
             if not isinstance(inf, Inferencer):
                 advice = f"Write ScalarStats({[inf]})." if isinstance(inf, str) else ""
                 raise type_error(name, "an Inferencer or a list of them", inf, advice)
-        self.guests: list[
-            Inferencer
-        ] = []  # of extensions, which add them before `setup_graph`; without settings and state
+        self._guests: list[Inferencer] = []
         self._tower_name = tower_name
         self._tower_func = tower_func
         self._hooks: list[TowersHook] = []
@@ -108,6 +106,14 @@ class InferenceRunnerBase(Callback):
             )
         self._extra_hooks.append(hook)
 
+    def add_guest(self, inf: Inferencer) -> None:
+        """Add an inferencer that is no setting, has no state and reports nothing, before `setup_graph`."""
+        self._guests.append(inf)
+
+    @property
+    def _all_infs(self) -> list[Inferencer]:
+        return [*self.infs, *self._guests]
+
     @property
     def reported_names(self) -> list[str]:
         """The names of the numbers that the inferencers report, as far as they are known before."""
@@ -136,7 +142,7 @@ class InferenceRunnerBase(Callback):
                 "limit the data: FixedSizeData(df, n)."
             )
         self._build_towers(tower_func)
-        for inf in [*self.infs, *self.guests]:
+        for inf in self._all_infs:
             inf.setup_graph(self.trainer)
         self._input_callbacks.setup_graph(self.trainer)
 
@@ -165,8 +171,7 @@ class InferenceRunnerBase(Callback):
 
     def _make_hooks(self, tower_func: TowerFunc, towers: list[TowerTensorHandle]) -> list[TowersHook]:
         """Return the hook that evaluates the tensors of all inferencers, and the number of samples, in these towers."""
-        infs = [*self.infs, *self.guests]
-        tensors = [[self._find_tensors(inf, tower) for inf in infs] for tower in towers]
+        tensors = [[self._find_tensors(inf, tower) for inf in self._all_infs] for tower in towers]
         shapes = [spec.shape for spec in tower_func.input_signature]
         counts = [count_samples(tower.inputs, shapes) for tower in towers]
         return [TowersHook(self._take_values, [[*some, count] for some, count in zip(tensors, counts)])]
@@ -176,7 +181,7 @@ class InferenceRunnerBase(Callback):
         *results, (num_samples, is_certain) = values
         self._num_run += 1
         self._num_samples += int(num_samples)
-        for inf, fetched in zip([*self.infs, *self.guests], results) if num_samples else ():
+        for inf, fetched in zip(self._all_infs, results) if num_samples else ():
             inf.begin_datapoint(int(num_samples), bool(is_certain))
             inf.on_fetches(fetched)
 
@@ -231,13 +236,13 @@ class InferenceRunnerBase(Callback):
 
     def _trigger(self) -> None:
         self._num_run = self._num_samples = 0
-        for inf in [*self.infs, *self.guests]:
+        for inf in self._all_infs:
             inf.before_epoch()
         with held_position(self._input_source.flow):
             self._input_source.reset_state()
             with get_tqdm(total=self._num_datapoints(), desc=self._tower_name, leave=False) as bar:
                 self._run_all(bar)
-        for inf in [*self.infs, *self.guests]:
+        for inf in self._all_infs:
             inf.trigger_epoch()
 
     def _run_all(self, bar: tqdm) -> None:

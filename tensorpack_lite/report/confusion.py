@@ -10,7 +10,7 @@ from ..utils.png import encode_png
 from .html import Html, element, table
 from .pictures import Gallery, Picture, draw_gallery
 from .reading import Training
-from .samples import CONFUSION, STEP
+from .samples import CONFUSION, MATRIX, STEP
 
 _MAX_COLUMNS = 20  # of a table
 _MAX_PAIRS = 20
@@ -20,7 +20,7 @@ _SHARES = (0.0, 0.05, 0.2, 0.5)  # of the samples of a class, above which a cell
 def draw_confusion(training: Training, prefix: str) -> List[Html]:
     """Return the confusion matrix of a training with its heading; empty if there is none."""
     arrays = training.samples.get(CONFUSION, {})
-    matrix, step = arrays.get("matrix"), arrays.get(STEP)
+    matrix, step = arrays.get(MATRIX), arrays.get(STEP)
     if matrix is None or matrix.dtype.kind != "i" or matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         return []
     total = int(matrix.sum())

@@ -15,7 +15,7 @@ from .events import LoggedImage
 from .html import Html, element, table
 from .pictures import Gallery, Picture, as_images, shrunk
 from .reading import Training
-from .samples import CONFUSION, FIRST_BATCH, PREDICTIONS, STEP, WORST
+from .samples import CONFUSION, FIRST_BATCH, PREDICTION, PREDICTIONS, PROBABILITY, STEP, WORST
 
 _TITLES = {
     FIRST_BATCH: "The first batch, as the graph got it",
@@ -125,7 +125,11 @@ def _captions(arrays: Dict[str, np.ndarray], number: int) -> Iterator[str]:
     """Return the values of one sample: numbers as they are, of a distribution over classes the most probable one."""
     for name, array in arrays.items():
         value = array[number]
-        if array.ndim == 1:
+        if name == PROBABILITY:
+            continue
+        if name == PREDICTION and PROBABILITY in arrays:
+            yield f"{name} {_words(value)} ({float(arrays[PROBABILITY][number]):.0%})"
+        elif array.ndim == 1:
             yield f"{name} {_words(value)}"
         elif array.dtype.kind == "f" and array.shape[1] > 1 and abs(float(value.sum()) - 1) < 1e-2:
             yield f"{name} {int(value.argmax())} ({float(value.max()):.0%})"

@@ -15,7 +15,9 @@ DIRECTORY = "samples"
 FIRST_BATCH = "first-batch"
 WORST = "worst"
 PREDICTIONS = "predictions"
-CONFUSION = "confusion"  # has only one array, "matrix"
+CONFUSION = "confusion"  # has only the array MATRIX, [K, K]
+MATRIX = "matrix"
+PREDICTION, PROBABILITY = "prediction", "probability"  # arrays [N] of the predicted classes
 STEP = "global_step"  # the array that has the step, of shape (); all others have the samples
 _MAX_CHARS = 200
 

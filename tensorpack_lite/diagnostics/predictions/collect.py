@@ -10,7 +10,7 @@ from ...callbacks.inference import Inferencer
 from ...callbacks.kept_samples import KeptSamples
 from ...callbacks.measures import ConfusionMatrix
 from ...report.pictures import shrink_samples
-from ...report.samples import CONFUSION, PREDICTIONS, WORST, write_samples
+from ...report.samples import CONFUSION, MATRIX, PREDICTION, PREDICTIONS, PROBABILITY, WORST, write_samples
 from ...tfutils.tower.handle import TowerTensorHandle
 from ...utils import logger
 from .find_logits import find_classification
@@ -18,7 +18,7 @@ from .find_logits import find_classification
 _NUM_SAMPLES = 16
 _MAX_CLASSES = 100  # of a confusion matrix
 _MAX_HALF = 60_000  # images with larger values are not written in 16 bits
-_COLUMNS = ("image", "label", "prediction", "probability", "loss")
+_COLUMNS = ("image", "label", PREDICTION, PROBABILITY, "loss")
 
 
 class CollectPredictions(Inferencer):
@@ -94,7 +94,7 @@ class CollectPredictions(Inferencer):
                 arrays = dict(zip(_COLUMNS, [_in_half(image), *values]))
                 write_samples(directory, name, arrays, self.global_step)
             if len(self._confusion.matrix):
-                write_samples(directory, CONFUSION, {"matrix": self._confusion.matrix}, self.global_step)
+                write_samples(directory, CONFUSION, {MATRIX: self._confusion.matrix}, self.global_step)
         except OSError as error:
             logger.error(f"Cannot write predictions for the report: {error}")
 

@@ -42,4 +42,4 @@ class _AddToRunner(Callback):
         if isinstance(runners[0], ShardedInferenceRunner) and self.trainer.ranks.size > 1:
             return
         has_worst = not any(isinstance(inf, WorstSamples) for runner in runners for inf in runner.infs)
-        runners[0].guests.append(CollectPredictions(has_worst))
+        runners[0].add_guest(CollectPredictions(has_worst))

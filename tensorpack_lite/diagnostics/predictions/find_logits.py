@@ -76,8 +76,7 @@ def _may_be_images(tensor: tf.Tensor) -> bool:
 
 def _find_label(loss: CrossEntropy, inputs: Collection[str]) -> tf.Tensor | None:
     """Return the class numbers of a cross entropy; None if its shapes or its labels have another form."""
-    shape = loss.logits.shape
-    num_classes = shape.as_list()[1] if shape.rank == 2 else 1 if shape.rank == 1 else None
+    num_classes = _num_classes(loss.logits)
     if loss.labels is None or num_classes is None or num_classes > _MAX_CLASSES:
         return None
     source = _source_of(loss.labels, inputs)
@@ -90,6 +89,14 @@ def _find_label(loss: CrossEntropy, inputs: Collection[str]) -> tf.Tensor | None
     if on_value is None or off_value is None or on_value <= off_value or source.op.get_attr("axis") not in (-1, 1):
         return None
     return _source_of(source.op.inputs[0], inputs)
+
+
+def _num_classes(logits: tf.Tensor) -> int | None:
+    """Return the number of classes, 1 for logits `[N]`; None if it is not known."""
+    if logits.op.type == "Reshape" and logits.shape.as_list()[1:] == [None]:
+        logits = logits.op.inputs[0]  # tf.nn.softmax_cross_entropy_with_logits
+    shape = logits.shape
+    return shape.as_list()[1] if shape.rank == 2 else 1 if shape.rank == 1 else None
 
 
 def _source_of(tensor: tf.Tensor, inputs: Collection[str]) -> tf.Tensor:
