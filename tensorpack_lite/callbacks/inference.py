@@ -121,6 +121,21 @@ class Inferencer(Callback):
         return None
 
 
+class WithGuests:
+    """Base class for runners of the inferencers `infs`, and of guests, which extensions add."""
+
+    infs: list[Any]
+    _guests: Sequence[Inferencer] = ()
+
+    def add_guest(self, inf: Inferencer) -> None:
+        """Add an inferencer that is not a setting, has no state and reports nothing. Call it before `setup_graph`."""
+        self._guests = [*self._guests, inf]
+
+    @property
+    def _all_infs(self) -> list[Any]:
+        return [*self.infs, *self._guests]
+
+
 class ScalarStats(Inferencer):
     """
     Mean of scalar tensors over the samples. Each tensor is the mean over a datapoint, and the datapoint is weighted by

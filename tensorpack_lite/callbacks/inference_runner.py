@@ -24,14 +24,14 @@ from ..tfutils.tower.handle import TowerTensorHandle
 from ..utils import logger
 from ..utils.errors import type_error
 from ..utils.utils import get_tqdm
-from .inference import Inferencer
+from .inference import Inferencer, WithGuests
 from .towers_hook import TowersHook, count_samples
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
 
-class InferenceRunnerBase(Callback):
+class InferenceRunnerBase(WithGuests, Callback):
     """
     Base class for inference runners; it holds the input, the inferencers and the session with its hooks.
 
@@ -70,7 +70,6 @@ class InferenceRunnerBase(Callback):
             if not isinstance(inf, Inferencer):
                 advice = f"Write ScalarStats({[inf]})." if isinstance(inf, str) else ""
                 raise type_error(name, "an Inferencer or a list of them", inf, advice)
-        self._guests: list[Inferencer] = []
         self._tower_name = tower_name
         self._tower_func = tower_func
         self._hooks: list[TowersHook] = []
@@ -105,14 +104,6 @@ class InferenceRunnerBase(Callback):
                 f"{type(self).__name__}.register_hook: training has started. Register hooks before training."
             )
         self._extra_hooks.append(hook)
-
-    def add_guest(self, inf: Inferencer) -> None:
-        """Add an inferencer that is no setting, has no state and reports nothing, before `setup_graph`."""
-        self._guests.append(inf)
-
-    @property
-    def _all_infs(self) -> list[Inferencer]:
-        return [*self.infs, *self._guests]
 
     @property
     def reported_names(self) -> list[str]:
