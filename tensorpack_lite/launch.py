@@ -5,9 +5,9 @@ Each rank runs the script in a separate Python process and session, with `TF_CON
 `HOROVOD_...` for HorovodTrainer. All ranks get a new secret, with which they authenticate each other unless the user has set
 one. `--isolate` puts them into a private network. The launcher prefixes each line of output with the number of its rank.
 
-When a rank fails, the launcher ends all ranks, prints the error of the first one that failed last, and exits with its code.
-With `--restarts`, it starts all ranks again first. Ctrl-C, SIGTERM and SIGUSR1 are forwarded to all ranks. After SIGTERM and
-SIGUSR1, the ranks have `--grace` seconds to save and end. No rank outlives the launcher, however the launcher ends.
+When a rank fails, the launcher ends all ranks, and exits with the code of the rank that failed first, whose error is its
+last output. With `--restarts`, it starts all ranks again first. Ctrl-C, SIGTERM and SIGUSR1 are forwarded to all ranks. After
+SIGTERM and SIGUSR1, the ranks have `--grace` seconds to save and end. No rank outlives the launcher, however the launcher ends.
 """
 
 from __future__ import annotations
