@@ -24,8 +24,9 @@ def samples(count, batch):
     return BatchData(DataFromList([[float(i)] for i in range(count)], shuffle=False), batch, remainder=True)
 
 
-@pytest.mark.parametrize("towers", [1, 2, 3])
-@pytest.mark.parametrize(("count", "batch"), [(7, 1), (10, 4), (3, 3), (2, 1)])
+@pytest.mark.law
+@pytest.mark.parametrize("towers", [3, 2, 1])
+@pytest.mark.parametrize(("count", "batch"), [(10, 4), (7, 1), (3, 3), (2, 1)])
 def test_every_sample_once(towers, count, batch, log_lines):
     """
     Each round evaluates every sample once and in order, for any number of towers and batch size, and logs the
@@ -122,7 +123,8 @@ class Ends(DataFlow):
 
 
 class TestEnd:
-    @pytest.mark.parametrize("given", [0, 4, 5, 6])
+    @pytest.mark.law
+    @pytest.mark.parametrize("given", [5, 0, 4, 6])
     def test_of_a_stream(self, given):
         """A DataFlow that ends before its size raises an error with the number of evaluated datapoints."""
         match = rf"the QueueInput ended too early \(expected 7 datapoints, got {given // 2 * 2}\)"

@@ -6,7 +6,7 @@ import pytest
 from fakes.models import Mean, threes
 from fakes.old_scripts import complete_for_old_scripts
 from fakes.recording import PutValues
-from fakes.trainers import CountingTrainer, run
+from fakes.trainers import CountingTrainer, launch, run
 
 from tensorpack_lite.callbacks import statistic_reader
 from tensorpack_lite.callbacks.early_stopping import EarlyStopping
@@ -124,15 +124,7 @@ def validate(every):
     runner = InferenceRunner(threes(1), [ScalarStats("cost")])
     stop = EarlyStopping("validation_cost", patience=9)
     callbacks = [every(runner), PeriodicTrigger(ModelSaver(), every_k_epochs=9), stop]
-    config = TrainConfig(
-        model=Mean(),
-        dataflow=threes(),
-        callbacks=callbacks,
-        steps_per_epoch=1,
-        max_epoch=3,
-        extra_callbacks=[],
-    )
-    launch_train_with_config(config, SimpleTrainer())
+    launch(callbacks=callbacks, max_epoch=3, extra_callbacks=[])
     return stop
 
 
@@ -146,15 +138,7 @@ def test_validation_in_every_second_epoch(log_dir, log_lines, wrapper):
 
 def train_out_of_order(callbacks):
     """Train `Mean` for two epochs, with callbacks in a wrong order."""
-    config = TrainConfig(
-        model=Mean(),
-        dataflow=threes(),
-        callbacks=callbacks,
-        steps_per_epoch=1,
-        max_epoch=2,
-        extra_callbacks=[],
-    )
-    launch_train_with_config(config, SimpleTrainer())
+    launch(callbacks=callbacks, max_epoch=2, extra_callbacks=[])
 
 
 def test_a_saver_before_its_statistic(log_dir, log_lines):

@@ -8,6 +8,7 @@ import os
 import numpy as np
 import pytest
 from fakes.recording import RecordingMonitor
+from fakes.trainers import launch
 
 from tensorpack_lite.callbacks.inference import ScalarStats
 from tensorpack_lite.callbacks.inference_runner import InferenceRunner
@@ -20,8 +21,6 @@ from tensorpack_lite.tfutils.summary import add_moving_summary, add_param_summar
 from tensorpack_lite.train import (
     ModelDesc,
     SyncMultiGPUTrainerReplicated,
-    TrainConfig,
-    launch_train_with_config,
 )
 from tensorpack_lite.train.simple import SimpleTrainer
 
@@ -94,15 +93,14 @@ def test_summaries_alone_with_staging(period):
             return tf.train.GradientDescentOptimizer(0.01)
 
     trainer, monitor = SyncMultiGPUTrainerReplicated(2), RecordingMonitor()
-    config = TrainConfig(
+    launch(
+        trainer,
         model=Model(),
         dataflow=DataFromList([[np.float32([i])] for i in range(40)], shuffle=False),
-        callbacks=[],
         extra_callbacks=[MergeAllSummaries(period, run_alone=True)],
         monitors=[monitor],
         steps_per_epoch=3,
         max_epoch=3,
     )
-    launch_train_with_config(config, trainer)
     steps = [step for step, _ in trainer.monitors.get_history("first")]
     assert ([3, 6, 9] if period == 0 else [2, 3, 5, 6, 8, 9]) == steps

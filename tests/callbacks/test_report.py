@@ -7,15 +7,14 @@ import threading
 
 import numpy as np
 import pytest
-from fakes.models import Mean, threes
+from fakes.models import threes
 from fakes.reports import page_of
-from fakes.trainers import CountingTrainer, ScalingTrainer, run
+from fakes.trainers import CountingTrainer, ScalingTrainer, launch, run
 
 from tensorpack_lite.callbacks import report as module
 from tensorpack_lite.callbacks.inference_runner import InferenceRunner
 from tensorpack_lite.callbacks.report import ReportWriter
 from tensorpack_lite.callbacks.worst_samples import WorstSamples
-from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.batch import BatchData
 from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.input_source.feed import FeedInput
@@ -25,9 +24,6 @@ from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.report.page import write_report
 from tensorpack_lite.report.samples import FIRST_BATCH, WORST, sample_path
-from tensorpack_lite.train.config import TrainConfig
-from tensorpack_lite.train.interface import launch_train_with_config
-from tensorpack_lite.train.simple import SimpleTrainer
 from tensorpack_lite.utils.npz import read_npz
 
 
@@ -39,15 +35,7 @@ def no_time_limit(monkeypatch):
 
 def train(data=None, callbacks=(), max_epoch=2):
     """Train `Mean` with the default callbacks."""
-    config = TrainConfig(
-        data=data or FeedInput(threes()),
-        model=Mean(),
-        callbacks=list(callbacks),
-        steps_per_epoch=3,
-        max_epoch=max_epoch,
-    )
-    with tf.Graph().as_default():
-        launch_train_with_config(config, SimpleTrainer())
+    launch(data=data or FeedInput(threes()), callbacks=list(callbacks), steps_per_epoch=3, max_epoch=max_epoch)
 
 
 def source_of(directory):
@@ -105,6 +93,7 @@ class TestReportWriter:
                 thread.join(60)
         assert any(f"run: tensorpack-lite report {log_dir}" in line for line in log_lines)
 
+    @pytest.mark.law
     @pytest.mark.parametrize("make", [FeedInput, QueueInput, lambda ds: TFDatasetInput(ds)])
     def test_first_batch(self, log_dir, make):
         """Samples of the first batch are written after the first step, with the names of the inputs, as the graph got them."""
@@ -115,9 +104,7 @@ class TestReportWriter:
             def _before_epoch(self):
                 seen.append(os.path.exists(sample_path(log_dir, FIRST_BATCH)))
 
-        with tf.Graph().as_default():
-            config = TrainConfig(data=make(data), model=Mean(), callbacks=[Look()], steps_per_epoch=1, max_epoch=2)
-            launch_train_with_config(config, SimpleTrainer())
+        launch(data=make(data), callbacks=[Look()], max_epoch=2)
         assert [False, True] == seen
         batch = read_npz(sample_path(log_dir, FIRST_BATCH))
         assert {"x", "global_step"} == set(batch)

@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 import pytest
+from fakes.trainers import launch
 
 from tensorpack_lite.callbacks.graph import DumpTensors
 from tensorpack_lite.callbacks.monitor.csv_file import CSVWriter
@@ -19,9 +20,7 @@ from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.tfutils.summary import add_moving_summary
 from tensorpack_lite.train.config import AutoResumeTrainConfig, TrainConfig
 from tensorpack_lite.train.defaults import DEFAULT_MONITORS
-from tensorpack_lite.train.interface import launch_train_with_config
 from tensorpack_lite.train.model_desc import ModelDesc
-from tensorpack_lite.train.simple import SimpleTrainer
 from tensorpack_lite.utils import logger
 
 
@@ -44,19 +43,15 @@ class Model(ModelDesc):
 def train(values, callbacks, config=TrainConfig, epochs=2):
     """Train on images with one value each."""
     data = FeedInput(DataFromList([[np.full([2, 8, 8, 3], value, "float32")] for value in values]))
-    monitors = [*DEFAULT_MONITORS(), CSVWriter()]
-    with tf.Graph().as_default():
-        launch_train_with_config(
-            config(
-                model=Model(),
-                data=data,
-                callbacks=[ModelSaver(), *callbacks],
-                monitors=monitors,
-                steps_per_epoch=2,
-                max_epoch=epochs,
-            ),
-            SimpleTrainer(),
-        )
+    launch(
+        kind=config,
+        model=Model(),
+        data=data,
+        callbacks=[ModelSaver(), *callbacks],
+        monitors=[*DEFAULT_MONITORS(), CSVWriter()],
+        steps_per_epoch=2,
+        max_epoch=epochs,
+    )
 
 
 def delete(directory):

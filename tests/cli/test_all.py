@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from fakes.processes import python_environment
+from fakes.processes import python_environment, run_python
 from fakes.reports import write_training
 
 from tensorpack_lite.cli.main import main
@@ -44,24 +42,14 @@ def here(tmp_path):
 def test_without_tensorflow(here, arguments, code, text):
     """Commands that read files or data do not import TensorFlow, neither here nor in the processes that they start."""
     paths = os.pathsep.join([str(here), python_environment()["PYTHONPATH"]])
-    done = subprocess.run(
-        [sys.executable, "-m", "tensorpack_lite", *arguments],
-        cwd=str(here),
-        env={**python_environment(), "PYTHONPATH": paths},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        timeout=100,
-        check=False,
-    )
-    output = " ".join(done.stdout.decode().split())
-    assert code == done.returncode, output
-    assert text in output
+    done = run_python("-m", "tensorpack_lite", *arguments, cwd=here, exit_code=code, PYTHONPATH=paths)
+    assert text in " ".join((done.stdout + done.stderr).split())
 
 
 def test_only_the_process_of_the_script_needs_tensorflow():
     """The module of the commands that run a script does not import TensorFlow, which takes seconds."""
     code = "import sys, tensorpack_lite.cli.scripts; print('tensorflow' in sys.modules)"
-    assert b"False\n" == subprocess.check_output([sys.executable, "-c", code], env=python_environment())
+    assert "False\n" == run_python("-c", code).stdout
 
 
 @pytest.mark.parametrize("command", ["rehearse", "find-batch", "find-lr", "schedule", "lint"])

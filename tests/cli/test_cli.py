@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fakes.processes import run_python
 
 import tensorpack_lite
 from tensorpack_lite.cli.arguments import make_parser
@@ -190,16 +191,8 @@ print(["tensorflow" in sys.modules, "numpy" in sys.modules])
     @pytest.mark.slow
     def test_python_m(self, checkpoint):
         """`python -m tensorpack_lite` runs the command line."""
-        root = str(Path(tensorpack_lite.__file__).parents[1])
-        done = subprocess.run(
-            [sys.executable, "-m", "tensorpack_lite", "ls-checkpoint", checkpoint + "0"],
-            env=dict(os.environ, PYTHONPATH=root, TF_CPP_MIN_LOG_LEVEL="3"),
-            capture_output=True,
-            timeout=120,
-            check=False,
-        )
-        assert 2 == done.returncode
-        assert b"tensorpack-lite ls-checkpoint: There is no checkpoint" in done.stderr
+        done = run_python("-m", "tensorpack_lite", "ls-checkpoint", checkpoint + "0", exit_code=2)
+        assert "tensorpack-lite ls-checkpoint: There is no checkpoint" in done.stderr
 
 
 class TestLsCheckpoint:

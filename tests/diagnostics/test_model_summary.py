@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes.processes import python_environment
-from fakes.trainers import CountingTrainer, run
+from fakes.processes import run_python
+from fakes.trainers import CountingTrainer, launch, run
 
 from tensorpack_lite.callbacks.saver import ModelSaver
 from tensorpack_lite.cli.main import main
@@ -23,11 +21,8 @@ from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.models import BatchNorm, Conv2D, FullyConnected, MaxPooling
 from tensorpack_lite.report.page import write_report
 from tensorpack_lite.tfutils.flops import count_flops
-from tensorpack_lite.train.config import TrainConfig
-from tensorpack_lite.train.interface import launch_train_with_config
 from tensorpack_lite.train.model_desc import ModelDesc
 from tensorpack_lite.train.multi_gpu import SyncMultiGPUTrainerReplicated
-from tensorpack_lite.train.simple import SimpleTrainer
 
 
 class Net(ModelDesc):
@@ -58,11 +53,7 @@ def summary_of(model, callbacks=(), trainer=None, size=8, batch=2, source=FeedIn
     """Train one step, and return the summary."""
     callback = ModelSummary()
     data = DataFromList([[np.zeros([batch, size, size, 3], "float32"), np.zeros([batch], "int32")]] * 4)
-    config = TrainConfig(
-        model=model, data=source(data), callbacks=[callback, *callbacks], steps_per_epoch=1, max_epoch=1
-    )
-    with tf.Graph().as_default():
-        launch_train_with_config(config, trainer or SimpleTrainer())
+    launch(trainer, model=model, data=source(data), callbacks=[callback, *callbacks])
     return callback.summary
 
 
@@ -147,17 +138,9 @@ def test_the_graph_does_not_change():
     """The callback adds no operation to the graph and changes no result."""
     counts = []
     for _ in range(2):
-        with tf.Graph().as_default() as graph:
-            trainer = SimpleTrainer()
-            config = TrainConfig(
-                model=Net(),
-                data=FeedInput(DataFromList([[np.zeros([2, 8, 8, 3], "float32"), np.zeros([2], "int32")]])),
-                callbacks=[ModelSummary()] if counts else [],
-                steps_per_epoch=1,
-                max_epoch=1,
-            )
-            launch_train_with_config(config, trainer)
-            counts.append([op.name for op in graph.get_operations()])
+        data = FeedInput(DataFromList([[np.zeros([2, 8, 8, 3], "float32"), np.zeros([2], "int32")]]))
+        trainer = launch(model=Net(), data=data, callbacks=[ModelSummary()] if counts else [])
+        counts.append([op.name for op in trainer.sess.graph.get_operations()])
     assert counts[0] == counts[1]
 
 
@@ -253,7 +236,7 @@ def test_of_a_checkpoint(log_dir, capsys):
 
 
 SCRIPT = """
-from test_model_summary import Net, summary_of
+from diagnostics.test_model_summary import Net, summary_of
 summary_of(Net())
 """
 
@@ -262,19 +245,6 @@ summary_of(Net())
 def test_of_a_script(tmp_path):
     """The command prints the table of a script without training."""
     (tmp_path / "train.py").write_text(SCRIPT)
-    folder = __file__.rpartition("/")[0]
-    env = python_environment()
-    env["PYTHONPATH"] = f"{folder}:{env.get('PYTHONPATH', '')}"
-    done = subprocess.run(
-        [sys.executable, "-m", "tensorpack_lite", "summary", "train.py"],
-        cwd=str(tmp_path),
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=False,
-        timeout=600,
-    )
-    output = done.stdout.decode()
-    assert 0 == done.returncode, output
+    output = run_python("-m", "tensorpack_lite", "summary", "train.py", cwd=tmp_path).stdout
     assert re.search(r"^conv0 +\[\?, 8, 8, 4\] +112 ", output, re.MULTILINE)
     assert "Start epoch" not in output

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from fakes.processes import python_environment
+from fakes.processes import run_python
 
 import tensorpack_lite
 from tensorpack_lite import BatchData, DataFromList
@@ -22,18 +22,9 @@ ENGINE = pytest.mark.parametrize("engine", ["collective", pytest.param("horovod"
 
 def launch(size, name, arguments, directory):
     """Run an example with several ranks in a directory; return their output."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tensorpack_lite.launch", "-n", str(size), str(EXAMPLES / name), *arguments],
-        cwd=str(directory),
-        env=python_environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        timeout=300,
-        check=False,
-    )
-    output = done.stdout.decode()
-    assert 0 == done.returncode, output
-    return output
+    program = ["-m", "tensorpack_lite.launch", "-n", size, EXAMPLES / name]
+    done = run_python(*program, *arguments, cwd=directory)
+    return done.stdout + done.stderr
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes.processes import python_environment
+from fakes.processes import python_environment, run_python
 from fakes.programs import read_figures, read_stats
 
 import tensorpack_lite
@@ -147,9 +147,7 @@ def test_import_with_declared_packages_only(name, tmp_path):
     assert not blocked & declared_modules()
     path = EXAMPLES / name
     program = BLOCKING.format(blocked=blocked, folder=str(path.parent), name=path.stem)
-    command = [sys.executable, "-W", "ignore", "-c", program]
-    done = subprocess.run(command, cwd=str(tmp_path), env=python_environment(), stderr=subprocess.PIPE, check=False)
-    assert 0 == done.returncode, done.stderr.decode()
+    run_python("-W", "ignore", "-c", program, cwd=tmp_path)
 
 
 TWICE = {

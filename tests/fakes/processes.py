@@ -10,7 +10,7 @@ from pathlib import Path
 
 import tensorpack_lite.utils
 
-__all__ = ["RUN", "python_environment", "python_starter", "run_program"]
+__all__ = ["RUN", "python_environment", "python_starter", "run_program", "run_python"]
 
 RUN = ("-m", "tensorpack_lite", "run")
 _ROOT = Path(tensorpack_lite.utils.__file__).parents[2]
@@ -20,6 +20,15 @@ def python_environment(**variables: str) -> dict:
     """Return the environment of a process that imports the library and `fakes`."""
     path = os.pathsep.join([str(_ROOT), str(Path(__file__).parents[1])])
     return {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": path, **variables}
+
+
+def run_python(*arguments, cwd=None, exit_code: int = 0, **variables: str) -> subprocess.CompletedProcess:
+    """Run `python *arguments`, which must end with an exit code. Return the process, with its stdout and stderr as text."""
+    command = [sys.executable, *map(str, arguments)]
+    environment = python_environment(**variables)
+    ended = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600)
+    assert exit_code == ended.returncode, ended.stdout + ended.stderr
+    return ended
 
 
 def run_program(directory, program: str, *command: str, **variables: str) -> tuple[int, str]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from fakes.models import Mean, threes
+
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.tfutils.tower.context import TrainTowerContext
 from tensorpack_lite.tfutils.tower.func import TowerFunc
 from tensorpack_lite.train.base import Trainer
-from tensorpack_lite.train.config import AutoResumeTrainConfig
+from tensorpack_lite.train.config import AutoResumeTrainConfig, TrainConfig
+from tensorpack_lite.train.interface import launch_train_with_config
+from tensorpack_lite.train.simple import SimpleTrainer
 from tensorpack_lite.train.tower import TowerTrainer
 
 
@@ -21,6 +25,17 @@ def run(trainer, callbacks=(), monitors=(), steps=2, epochs=2, starting_epoch=1,
         max_epoch=epochs,
         session_init=session_init,
     )
+    return trainer
+
+
+def launch(trainer=None, kind=TrainConfig, **arguments):
+    """Train in a new graph with a config of this kind; by default `Mean` on threes, for a step. Return the trainer."""
+    trainer = trainer or SimpleTrainer()
+    arguments = {"model": Mean(), "steps_per_epoch": 1, "max_epoch": 1, **arguments}
+    if "data" not in arguments:
+        arguments.setdefault("dataflow", threes())
+    with tf.Graph().as_default():
+        launch_train_with_config(kind(**arguments), trainer)
     return trainer
 
 

@@ -39,6 +39,7 @@ def test_all_layers_are_listed():
     assert registered - {"Deconv2D"} == set(LAYERS)
 
 
+@pytest.mark.law
 @every_layer_but_lstm_is_slow
 def test_a_tape_sees_the_variables(sess, layer):
     """`tf.GradientTape` computes the same gradients as `tf.gradients`, in towers that create variables and that reuse them."""
@@ -54,6 +55,7 @@ def test_a_tape_sees_the_variables(sess, layer):
         assert_same(sess, tf.gradients(cost, sources), actual)
 
 
+@pytest.mark.law
 @every_layer
 def test_a_custom_gradient_sees_the_variables(layer):
     """`tf.custom_gradient` passes the trainable variables that a layer reads to the function of the gradient."""
@@ -73,6 +75,7 @@ def test_a_custom_gradient_sees_the_variables(layer):
     assert sorted(var.name for var in tf.trainable_variables()) == sorted(seen)
 
 
+@pytest.mark.law
 @every_layer_but_lstm_is_slow
 def test_recomputed(sess, layer):
     """A recomputed layer has the gradients of the same layer without recomputation, for its input and its variables."""
@@ -137,6 +140,7 @@ def test_a_tape_around_a_loop_of_tensorflow_1(control_flow_v1, layer):
             tf.gradients(cost, tf.trainable_variables())
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("module", [tensorflow, tf], ids=["tensorflow", "compat.v1"])
 @every_layer
 def test_a_replaced_get_variable(sess, monkeypatch, layer, module):

@@ -47,6 +47,7 @@ def build(layer, x, precision):
         return build_layer(layer, x)
 
 
+@pytest.mark.law
 @every_precision
 @every_layer
 @pytest.mark.parametrize("is_narrow", [False, True])
@@ -64,6 +65,7 @@ def test_dtypes(fresh_graph, layer, precision, is_narrow):
         assert {var.op.name for var in tf.global_variables()} == set(variables)
 
 
+@pytest.mark.law
 @every_precision
 @pytest.mark.parametrize("layer", sorted({*NARROW, *WIDE} - {"GlobalAvgPooling"}))
 def test_products_are_narrow(layer, precision):
@@ -97,6 +99,7 @@ def operations(graph):
     return found
 
 
+@pytest.mark.law
 @every_precision
 @pytest.mark.parametrize(
     "layer",

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from fakes.layers import LAYERS
+from fakes.processes import run_python
 
 from tensorpack_lite.compat import TF_VERSION, onednn
 from tensorpack_lite.compat import tfv1 as tf
@@ -61,11 +60,7 @@ def test_every_layer():
 def test_without_onednn():
     """Without oneDNN, whose kernels add up in float32, the errors are as small."""
     layers = ["Conv2D", "Conv2DTranspose", "FullyConnected", "AvgPooling"]
-    run = subprocess.run(
-        [sys.executable, str(BENCHMARKS / "precision_layers.py"), *layers],
-        env={**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0", "PYTHONPATH": str(BENCHMARKS.parent)},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    run = run_python(BENCHMARKS / "precision_layers.py", *layers, TF_ENABLE_ONEDNN_OPTS="0")
     errors = [float(number) for number in re.findall(r"([\d.]+) \(", run.stdout)]
     assert len(errors) == 2 * sum(layer in layers for layer, *_ in CASES.values())
     assert max(errors) < MOST, run.stdout

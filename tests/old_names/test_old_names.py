@@ -9,13 +9,11 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from fakes.processes import RUN, run_python
 from old_names.scripts import python, reports
 
 import tensorpack_lite
@@ -92,13 +90,7 @@ class TestTable:
             f"found = {{name: importlib.import_module('tensorpack.' + name).__name__ for name in {list(targets)}}}\n"
             "print(json.dumps(found))\n"
         )
-        done = subprocess.run(
-            [sys.executable, "-m", "tensorpack_lite", "run", str(script)],
-            env=dict(os.environ, PYTHONPATH=str(Path(tensorpack_lite.__file__).parents[1])),
-            stdout=subprocess.PIPE,
-            check=True,
-        )
-        found = json.loads(done.stdout.decode().splitlines()[-1])
+        found = json.loads(run_python(*RUN, script).stdout.splitlines()[-1])
         assert {name: f"tensorpack_lite.{target}" for name, target in targets.items()} == found
 
     @pytest.mark.parametrize("name", ["RL.envbase", "RL.unheard_of", "utils.rect"])

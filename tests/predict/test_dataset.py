@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 from unittest import mock
 
 import numpy as np
 import pytest
+from fakes.processes import run_python
 
-import tensorpack_lite
 from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
@@ -61,14 +58,7 @@ def config(**kwargs):
 
 def run(code):
     """Run a script on the model above in a process that has not run a session. Return the last line of its output."""
-    root = str(Path(tensorpack_lite.__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT + code],
-        env=dict(os.environ, PYTHONPATH=root, TF_CPP_MIN_LOG_LEVEL="3"),
-        capture_output=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert 0 == done.returncode, done.stderr.decode()
-    return done.stdout.decode().splitlines()[-1]
+    return run_python("-c", SCRIPT + code).stdout.splitlines()[-1]
 
 
 class TestSimple:

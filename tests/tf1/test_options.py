@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
 from tf1.command import PACKAGES, run
@@ -127,12 +125,6 @@ class TestPackages:
             print(old_package.inner.tf is tf, old_single.tf is tf, hasattr(tf, "mul"))
             """,
         )
-        result = subprocess.run(
-            [sys.executable, "-m", "tensorpack_lite", "run", "--tf1-packages", "old_package", "train.py"],
-            cwd=str(tmp_path),
-            env=dict(os.environ, PYTHONPATH=os.pathsep.join([PACKAGES, user_site]), TF_CPP_MIN_LOG_LEVEL="3"),
-            capture_output=True,
-            text=True,
-        )
+        result = run("--tf1-packages", "old_package", "train.py", cwd=tmp_path, path=[PACKAGES, user_site])
         is_tf1 = TF_VERSION < (2, 0)  # there is only one module then
         assert f"True {is_tf1} True" == result.stdout.strip(), result.stderr

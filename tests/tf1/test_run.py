@@ -120,11 +120,8 @@ class TestAsInPlainPython:
         """The `sitecustomize` that Python would have imported is still imported."""
         write("mine/sitecustomize.py", "import sys; sys.mine = True")
         write("train.py", "import sys, sitecustomize; print(sys.mine, sitecustomize.__file__)")
-        folders = os.pathsep.join([str(tmp_path / "mine"), PACKAGES])
-        command = [sys.executable, "-m", "tensorpack_lite", "run", "train.py"]
-        environment = dict(os.environ, PYTHONPATH=folders)
-        output = subprocess.check_output(command, cwd=tmp_path, env=environment, universal_newlines=True)
-        assert output == f"True {tmp_path / 'mine' / 'sitecustomize.py'}\n"
+        result = run("train.py", cwd=tmp_path, path=[tmp_path / "mine", PACKAGES])
+        assert result.stdout == f"True {tmp_path / 'mine' / 'sitecustomize.py'}\n"
 
     @pytest.mark.nightly
     @pytest.mark.slow
@@ -173,8 +170,8 @@ class TestAsInPlainPython:
     def test_another_python(self, write, tmp_path, prefix, found):
         """A child process of another installation of Python is left alone."""
         write("train.py", "import builtins; print(type(builtins.__import__).__name__ == '_Importer')")
-        environment = dict(os.environ, PYTHONPATH=STARTUP, TENSORPACK_LITE_RUN="1", TENSORPACK_LITE_PREFIX=prefix)
-        assert found == subprocess.check_output([sys.executable, "train.py"], cwd=tmp_path, env=environment, text=True)
+        environment = {"TENSORPACK_LITE_RUN": "1", "TENSORPACK_LITE_PREFIX": prefix}
+        assert found == python("train.py", cwd=tmp_path, path=[STARTUP], **environment).stdout
 
     def test_missing_script(self, tmp_path, capsys, monkeypatch):
         """A script that does not exist is an error of one line."""

@@ -8,13 +8,11 @@ import importlib.util
 import json
 import operator
 import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
-from tf1.command import PACKAGES, run, run_quickly
+from tf1.command import PACKAGES, python, run, run_quickly
 
 from tensorpack_lite.compat import TF_VERSION, tfv1
 from tensorpack_lite.tf1 import view
@@ -77,24 +75,11 @@ def facts(tmp_path_factory):
     require_keras_2()
     folder = tmp_path_factory.mktemp("script")
     (folder / "train.py").write_text(textwrap.dedent(VIEW_SCRIPT), encoding="utf-8")
-    user_site = subprocess.check_output(
-        [sys.executable, "-c", "import site; print(site.getusersitepackages())"],
-        env=dict(os.environ, PYTHONUSERBASE=str(folder / "base")),
-        universal_newlines=True,
-    ).strip()
+    base = str(folder / "base")
+    user_site = python("-m", "site", "--user-site", cwd=folder, PYTHONUSERBASE=base).stdout.strip()
     os.makedirs(user_site)
     (Path(user_site) / "installed.py").write_text("import tensorflow\n", encoding="utf-8")
-    result = subprocess.run(
-        [sys.executable, "-m", "tensorpack_lite", "run", "train.py"],
-        cwd=folder,
-        env=dict(
-            os.environ,
-            PYTHONPATH=os.pathsep.join([PACKAGES, user_site]),
-            PYTHONUSERBASE=str(folder / "base"),
-        ),
-        capture_output=True,
-        text=True,
-    )
+    result = run("train.py", cwd=folder, path=[PACKAGES, user_site], PYTHONUSERBASE=base)
     assert result.returncode == 0, result.stderr
     assert "deprecated" not in result.stderr
     return json.loads(result.stdout.splitlines()[-1])

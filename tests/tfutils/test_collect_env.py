@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from fakes.processes import run_python
 
 from tensorpack_lite._version import __version__
 from tensorpack_lite.compat import TF_VERSION
@@ -61,8 +60,7 @@ class TestCapabilities:
     def test_names_removed_in_tf_2_16(self):
         """Names that TensorFlow removed in 2.16 are reported as missing, in a process where no other test has loaded Keras."""
         code = "import json; from tensorpack_lite.tfutils import environment as e; print(json.dumps(e.tensorflow_capabilities()))"
-        text = subprocess.check_output([sys.executable, "-c", code]).decode()
-        found = json.loads(text.splitlines()[-1])
+        found = json.loads(run_python("-c", code).stdout.splitlines()[-1])
         names = ["layers.dense", "estimator.Estimator", "nn.rnn_cell.LSTMCell"]
         assert [TF_VERSION < (2, 16)] * 3 == [found[name] for name in names]
 
@@ -76,8 +74,6 @@ class TestCapabilities:
 @pytest.mark.any_tensorflow
 def test_runs_as_a_module():
     """`python -m tensorpack_lite.tfutils.collect_env` prints only the report on stdout, without a warning of runpy."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tensorpack_lite.tfutils.collect_env"], capture_output=True, check=True
-    )
-    assert done.stdout.decode().startswith("system")
-    assert b"RuntimeWarning" not in done.stderr
+    done = run_python("-m", "tensorpack_lite.tfutils.collect_env")
+    assert done.stdout.startswith("system")
+    assert "RuntimeWarning" not in done.stderr

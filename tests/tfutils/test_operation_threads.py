@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
+from fakes.processes import run_python
 
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.diagnostics.speed import operation_threads as extension
@@ -250,5 +250,4 @@ print(numbers[1] - numbers[0])
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
 def test_each_session_has_its_own_threads():
     """A session has the threads of its config, not those of the first session of the process, which the script has opened."""
-    text = subprocess.run([sys.executable, "-c", _COUNT_THREADS], check=True, stdout=subprocess.PIPE).stdout
-    assert 8 <= int(text.split()[-1])
+    assert 8 <= int(run_python("-c", _COUNT_THREADS).stdout.split()[-1])

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
+from fakes.processes import RUN, run_python
 
 from tensorpack_lite.compat import TF_VERSION, tensorflow
 from tensorpack_lite.compat import tfv1 as tf
@@ -260,6 +258,4 @@ with TowerContext("", is_training=True):
 print([g is not None for g in tf.gradients(y, tf.trainable_variables())])
 """
     )
-    command = [sys.executable, "-m", "tensorpack_lite", "run", "train.py"]
-    done = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, timeout=300)
-    assert "[True, True]" == done.stdout.splitlines()[-1]
+    assert "[True, True]" == run_python(*RUN, "train.py", cwd=tmp_path).stdout.splitlines()[-1]

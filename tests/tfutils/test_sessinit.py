@@ -190,7 +190,9 @@ class TestSaverRestore:
 
     @pytest.mark.parametrize("saved", ["", "apply_gradients/", "async_apply_gradients/"])
     @pytest.mark.parametrize("wanted", ["", "apply_gradients/", "async_apply_gradients/"])
-    @pytest.mark.parametrize("kind", [SaverRestore, SaverRestoreRelaxed, "dict"])
+    @pytest.mark.parametrize(
+        "kind", ["dict", *(pytest.param(kind, marks=pytest.mark.slow) for kind in (SaverRestore, SaverRestoreRelaxed))]
+    )
     def test_powers_of_another_trainer(self, tmp_path, sess, kind, saved, wanted, capsys):
         """Powers of Adam are restored from the names that other trainers use, without a warning."""
         values = {"w": 1.0, f"{saved}beta1_power": 2.0, f"{saved}beta1_power_1": 3.0, f"{saved}mine": 4.0}

@@ -7,6 +7,7 @@ import types
 
 import numpy as np
 import pytest
+from fakes.trainers import launch
 
 from tensorpack_lite.compat import TensorSpec, tensorflow
 from tensorpack_lite.compat import tfv1 as tf
@@ -15,7 +16,7 @@ from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.models import Conv2D, FullyConnected
 from tensorpack_lite.tfutils import xla
 from tensorpack_lite.tfutils.xla import with_xla
-from tensorpack_lite.train import ModelDesc, SimpleTrainer, TrainConfig, launch_train_with_config
+from tensorpack_lite.train import ModelDesc
 
 
 class Traced(Callback):
@@ -49,10 +50,8 @@ def test_it_compiles():
     """With xla=True, the step runs clusters of XLA instead of convolutions and matrix products, and reports its cost."""
     traced = [Traced(), Traced()]
     for is_on, callback in zip((False, True), traced):
-        data, trainer = FakeData([[4, 8, 8]], 2, random=False), SimpleTrainer()
-        config = TrainConfig(model=Small(), dataflow=data, callbacks=[callback], max_epoch=1, xla=is_on, monitors=[])
-        with tf.Graph().as_default():
-            launch_train_with_config(config, trainer)
+        data = FakeData([[4, 8, 8]], 2, random=False)
+        trainer = launch(model=Small(), dataflow=data, callbacks=[callback], steps_per_epoch=2, xla=is_on, monitors=[])
         assert trainer.monitors.get_latest("cost") > 0
     plain, compiled = ({one for one in callback.types if re.search("Conv2D|MatMul", one)} for callback in traced)
     assert plain

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from fakes.models import Mean, threes
+from fakes.trainers import launch
 
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.input_source.feed import FeedInput
@@ -11,12 +12,6 @@ from tensorpack_lite.input_source.queueing import BatchQueueInput, QueueInput
 from tensorpack_lite.train.config import TrainConfig
 from tensorpack_lite.train.interface import apply_default_prefetch, launch_train_with_config
 from tensorpack_lite.train.simple import NoOpTrainer, QueueInputTrainer, SimpleTrainer
-
-
-def train_once(model):
-    """One step."""
-    config = TrainConfig(model=model, dataflow=threes(), steps_per_epoch=1, max_epoch=1, monitors=[])
-    launch_train_with_config(config, SimpleTrainer())
 
 
 class TestDefaultPrefetch:
@@ -64,9 +59,7 @@ class TestLaunch:
 
     def test_everything_in_the_config_is_used(self, log_dir):
         """Every field of the config reaches the trainer."""
-        trainer = SimpleTrainer()
-        config = TrainConfig(model=Mean(), dataflow=threes(), steps_per_epoch=3, starting_epoch=4, max_epoch=5)
-        launch_train_with_config(config, trainer)
+        trainer = launch(steps_per_epoch=3, starting_epoch=4, max_epoch=5)
         assert (6, 3, 4, 5) == (
             trainer.global_step,
             trainer.steps_per_epoch,

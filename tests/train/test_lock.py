@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 from fakes.models import Mean, threes
-from fakes.trainers import CountingTrainer, run
+from fakes.trainers import CountingTrainer, launch, run
 
 from tensorpack_lite import trainv1
 from tensorpack_lite.compat import tfv1 as tf
@@ -125,12 +125,11 @@ def test_a_rank_that_trains_alone(tmp_path, monkeypatch, action, config):
     monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "2")
     monkeypatch.setenv("SLURM_STEP_ID", "0")
     logger.set_logger_dir(str(directory), action)
-    arguments = config(dataflow=threes(), model=Mean(), max_epoch=1, steps_per_epoch=1)
     with pytest.raises(
         RuntimeError,
         match=r"rank 1 \(by SLURM_PROCID\).* trains alone\..*HorovodTrainer.* TENSORPACK_RANKS_SIZE=1, .* of its own",
     ):
-        launch_train_with_config(arguments, SimpleTrainer())
+        launch(kind=config)
     logs = {"log.log"} if action == "b" else {"log.log", "log-rank1.log"}
     assert logs == set(os.listdir(str(directory)))
 
@@ -142,9 +141,7 @@ def test_ranks_that_train_separately(tmp_path, monkeypatch):
     monkeypatch.setenv("SLURM_STEP_ID", "0")
     monkeypatch.setenv("TENSORPACK_RANKS_SIZE", "1")
     logger.set_logger_dir(str(tmp_path / "1"), "b")
-    launch_train_with_config(
-        TrainConfig(dataflow=threes(), model=Mean(), max_epoch=1, steps_per_epoch=1), SimpleTrainer()
-    )
+    launch()
     assert (tmp_path / "1" / "manifest.json").exists()
 
 

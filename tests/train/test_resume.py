@@ -9,7 +9,7 @@ import shutil
 
 import numpy as np
 import pytest
-from fakes.trainers import CountingTrainer, Killed, run_resumed
+from fakes.trainers import CountingTrainer, Killed, launch, run_resumed
 
 from tensorpack_lite.callbacks.monitor.csv_file import CSVWriter
 from tensorpack_lite.callbacks.monitor.json_file import JSONWriter
@@ -115,18 +115,16 @@ def test_a_changed_model(log_dir, log_lines, name, units, error, message):
     message += r"The model has changed.*set_logger_dir.*always_resume=False.*SmartInit\(path, ignore_mismatch=True\)"
 
     def train_model(model, max_epoch, exact=False):
-        with tf.Graph().as_default():
-            config = AutoResumeTrainConfig(
-                model=model,
-                data=FeedInput(BatchData(DataFromList([[np.ones(2, "float32")]]), 1)),
-                callbacks=[ModelSaver()],
-                extra_callbacks=[],
-                monitors=[],
-                steps_per_epoch=1,
-                max_epoch=max_epoch,
-                exact=exact,
-            )
-            launch_train_with_config(config, SimpleTrainer())
+        launch(
+            kind=AutoResumeTrainConfig,
+            model=model,
+            data=FeedInput(BatchData(DataFromList([[np.ones(2, "float32")]]), 1)),
+            callbacks=[ModelSaver()],
+            extra_callbacks=[],
+            monitors=[],
+            max_epoch=max_epoch,
+            exact=exact,
+        )
 
     train_model(Changed("first", 3), 1, exact="require")
     if error is None:

@@ -8,6 +8,7 @@ import os
 import numpy as np
 import pytest
 from fakes.models import Mean, threes
+from fakes.trainers import launch
 
 from tensorpack_lite.callbacks.monitor.json_file import JSONWriter
 from tensorpack_lite.callbacks.param.setter import HyperParamSetterWithFunc
@@ -17,8 +18,6 @@ from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.loop.callback_factory import CallbackFactory
 from tensorpack_lite.tfutils.varmanip import save_checkpoint_vars
 from tensorpack_lite.train.config import AutoResumeTrainConfig
-from tensorpack_lite.train.interface import launch_train_with_config
-from tensorpack_lite.train.simple import SimpleTrainer
 
 
 class Model(Mean):
@@ -40,7 +39,8 @@ def train(epochs, collections, exact=False):
         seen.append(step)
         return 0.25 / (1 + step)
 
-    config = AutoResumeTrainConfig(
+    launch(
+        kind=AutoResumeTrainConfig,
         model=Model(),
         data=QueueInput(threes()),
         callbacks=[
@@ -54,8 +54,6 @@ def train(epochs, collections, exact=False):
         max_epoch=epochs,
         exact=exact,
     )
-    with tf.Graph().as_default():
-        launch_train_with_config(config, SimpleTrainer())
     return seen
 
 

@@ -10,6 +10,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from fakes.models import FinalW, Mean
+from fakes.trainers import launch
 
 from tensorpack_lite.callbacks.saver import ModelSaver
 from tensorpack_lite.compat import tfv1 as tf
@@ -21,7 +22,6 @@ from tensorpack_lite.diagnostics.lint import training as lint_training
 from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.train.config import AutoResumeTrainConfig, TrainConfig
-from tensorpack_lite.train.interface import launch_train_with_config
 from tensorpack_lite.train.multi_gpu import SyncMultiGPUTrainerReplicated
 from tensorpack_lite.train.simple import SimpleTrainer
 
@@ -81,16 +81,8 @@ def train(data, config_class=TrainConfig, trainer=None, **kwargs):
     model.users = trainer.users = Users()
     callbacks = [Users(), ModelSaver(), end]
     name = "data" if isinstance(data, QueueInput) else "dataflow"
-    config = config_class(
-        **{name: data},
-        model=model,
-        callbacks=callbacks,
-        steps_per_epoch=3,
-        max_epoch=1,
-        lint="error",
-        **kwargs,
-    )
-    launch_train_with_config(config, trainer)
+    kwargs = {name: data, "model": model, "callbacks": callbacks, "steps_per_epoch": 3, "lint": "error", **kwargs}
+    launch(trainer, config_class, **kwargs)
     return end.w
 
 

@@ -46,18 +46,24 @@ class Result(NamedTuple):
     variables: dict[str, list[int]]
 
 
-def run_script(name: str, *arguments: str, cwd: str | Path, folder: Path = SCRIPTS) -> str:
-    """Run a script of the corpus, which is in `folder`, in another folder. Return what it prints to stdout."""
+def run_python(*arguments: str, cwd: str | Path, **environment: str) -> subprocess.CompletedProcess:
+    """Run Python in a folder. Return the process, which has ended with success, with its stdout and stderr as text."""
     result = subprocess.run(
-        [sys.executable, "-m", "tensorpack_lite", "run", str(folder / f"{name}.py"), *arguments],
+        [sys.executable, *arguments],
         cwd=str(cwd),
-        env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", PYTHONPATH=PACKAGES),
+        env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", PYTHONPATH=PACKAGES, **environment),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
     assert result.returncode == 0, f"{result.stdout}\n{result.stderr}"
-    return result.stdout
+    return result
+
+
+def run_script(name: str, *arguments: str, cwd: str | Path, folder: Path = SCRIPTS) -> str:
+    """Run a script of the corpus, which is in `folder`, in another folder. Return what it prints to stdout."""
+    script = str(folder / f"{name}.py")
+    return run_python("-m", "tensorpack_lite", "run", script, *arguments, cwd=cwd).stdout
 
 
 def last_number(output: str) -> float:

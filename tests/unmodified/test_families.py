@@ -9,10 +9,6 @@ of tensorpack 0.1, and losses and inputs of 2017.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 from unmodified import corpus
 
@@ -67,15 +63,7 @@ OTHERS = [pytest.mark.any_tensorflow] if tf.__version__.startswith("2.") else []
 def test_training(script, tmp_path):
     """A script runs to its end on a machine without a GPU, and reaches its error."""
     arguments = ["--cpu-layout", "on", *ARGUMENTS.get(script, []), str(FOLDER / f"{script}.py")]
-    result = subprocess.run(
-        [sys.executable, "-m", "tensorpack_lite", "run", *arguments],
-        cwd=str(tmp_path),
-        env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", PYTHONPATH=corpus.PACKAGES, CUDA_VISIBLE_DEVICES=""),
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert result.returncode == 0, f"{result.stdout}\n{result.stderr}"
+    result = corpus.run_python("-m", "tensorpack_lite", "run", *arguments, cwd=tmp_path, CUDA_VISIBLE_DEVICES="")
     assert corpus.last_number(result.stdout) <= ERRORS[script]
     log = result.stdout + result.stderr
     assert {text: log.count(text) for text in SAID.get(script, [])} == dict.fromkeys(SAID.get(script, []), 1)

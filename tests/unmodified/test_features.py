@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 from unmodified import corpus
@@ -33,15 +30,7 @@ IN_COMPAT_V1 = [
 
 def run_features(*command, cwd):
     """Run `features.py` after some arguments of Python. Return {feature: error}."""
-    result = subprocess.run(
-        [sys.executable, *command],
-        cwd=str(cwd),
-        env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", TF_ENABLE_ONEDNN_OPTS="0", PYTHONPATH=corpus.PACKAGES),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert result.returncode == 0, result.stderr
+    result = corpus.run_python(*command, cwd=cwd, TF_ENABLE_ONEDNN_OPTS="0")
     (report,) = [
         line for line in result.stdout.splitlines() if line.startswith("{")
     ]  # TensorFlow's profiler prints too

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
+
+from fakes.processes import run_python
 
 from tensorpack_lite.utils.frames import frame_of_thread
 
@@ -41,5 +41,4 @@ def test_the_frame_of_a_thread():
 
 def test_no_deadlock_with_threads_that_start():
     """Reading frames while threads start and the garbage collector runs does not deadlock."""
-    done = subprocess.run([sys.executable, "-c", STRESS], stdout=subprocess.PIPE, text=True, timeout=60)
-    assert "ended\n" == done.stdout
+    assert "ended\n" == run_python("-c", STRESS).stdout

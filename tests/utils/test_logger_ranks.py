@@ -9,7 +9,7 @@ import sys
 import textwrap
 
 import pytest
-from fakes.processes import python_environment
+from fakes.processes import python_environment, run_python
 
 # Each rank waits for its turn, so that the order does not depend on time.
 SCRIPT = textwrap.dedent(
@@ -82,6 +82,7 @@ def directory(tmp_path):
     return tmp_path / "train"
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("variables", ENGINES.values(), ids=ENGINES)
 def test_the_second_rank_arrives_later(directory, variables):
     """With "d", a rank that arrives when the chief has begun deletes nothing and writes to its own file."""
@@ -95,6 +96,7 @@ def test_the_second_rank_arrives_later(directory, variables):
     assert "precious" == read(directory / "thesis.tex")
 
 
+@pytest.mark.slow
 def test_the_second_rank_arrives_first(directory):
     """The log of a rank that arrives before the chief stays when the chief deletes the earlier training."""
     run_both(slurm, directory, "d", "10")
@@ -102,6 +104,7 @@ def test_the_second_rank_arrives_first(directory):
     assert "] line of rank 1\n" in read(directory / "log-rank1.log")
 
 
+@pytest.mark.slow
 def test_a_new_directory(tmp_path):
     """The log of a rank that arrives first does not make a new directory one with files."""
     run_both(slurm, tmp_path / "train", "d", "10")
@@ -119,6 +122,7 @@ def test_the_log_of_a_running_training(directory, monkeypatch):
     assert read(directory / "log-rank1.log").startswith(OLD_LINE)
 
 
+@pytest.mark.slow
 def test_keep(directory):
     """With "k", each rank appends to its own file."""
     run_both(slurm, directory, "k", "01")
@@ -127,6 +131,7 @@ def test_keep(directory):
         assert f"] last line of rank {rank}\n" in read(directory / name)
 
 
+@pytest.mark.law
 @pytest.mark.parametrize(("action", "order"), [("b", "01"), ("b", "10"), ("n", "10"), ("None", "01")])
 def test_other_actions(directory, action, order):
     """With another action, the chief alone renames or chooses a directory; the other rank neither asks nor writes a file."""
@@ -169,18 +174,13 @@ def test_processes_that_train_separately(directory, monkeypatch):
     assert ["log.log", "thesis.tex"] == sorted(os.listdir(str(directory)))
 
 
+@pytest.mark.slow
 def test_the_launcher(directory, tmp_path):
     """Under the library's launcher, with its logs in the same directory, each rank has its files."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     command = ["-m", "tensorpack_lite.launch", "-n", "2", "--log-dir", str(directory), str(script)]
-    process = subprocess.run(
-        [sys.executable, *command, str(directory), "d", "01"],
-        env=python_environment(),
-        stdout=subprocess.PIPE,
-        timeout=60,
-    )
-    assert 0 == process.returncode
+    run_python(*command, directory, "d", "01")
     assert ["log-rank1.log", "log.log", "rank-0.log", "rank-1.log", "thesis.tex"] == sorted(os.listdir(str(directory)))
     assert "last line of rank 0" in read(directory / "log.log")
     assert "last line of rank 1" in read(directory / "rank-1.log")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import textwrap
 
 import pytest
-from fakes.processes import python_environment
+from fakes.processes import run_python
 from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks.monitor.printer import ScalarPrinter
@@ -123,15 +121,7 @@ FOLDS = textwrap.dedent(
 @pytest.mark.any_tensorflow
 def test_a_process(tmp_path):
     """With TENSORPACK_LITE_LOG=quiet, five folds print ten lines; log.log has all lines."""
-    environment = python_environment(TENSORPACK_LITE_LOG="quiet")
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FOLDS, str(tmp_path)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
-    assert 0 == done.returncode, done.stderr
+    done = run_python("-W", "ignore", "-c", FOLDS, tmp_path, TENSORPACK_LITE_LOG="quiet")
     starts = [line.split(":")[0] for line in messages(done.stdout)]
     assert ["Epoch 1 of 2", "Epoch 2 of 2"] * 5 == starts
     log = (tmp_path / "fold4" / "log.log").read_text()

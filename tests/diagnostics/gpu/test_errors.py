@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from fakes.gpu_messages import read
+from fakes.trainers import launch
 
 from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
@@ -20,8 +21,6 @@ from tensorpack_lite.train import (
     ModelDesc,
     SimpleTrainer,
     SyncMultiGPUTrainerReplicated,
-    TrainConfig,
-    launch_train_with_config,
 )
 from tensorpack_lite.utils import logger
 from tensorpack_lite.utils.notes import read_notes
@@ -49,16 +48,9 @@ class Hungry(ModelDesc):
 def test_a_step_without_memory(tmp_path):
     """The error has the type of TensorFlow's, names tower, operation, line and size, and has the whole text in a file."""
     logger.set_logger_dir(str(tmp_path), "d")
-    config = TrainConfig(
-        model=Hungry(),
-        data=QueueInput(FakeData([[2, 3]], random=False)),
-        steps_per_epoch=3,
-        max_epoch=1,
-        monitors=[],
-    )
-    trainer = SyncMultiGPUTrainerReplicated([0, 1])
+    data = QueueInput(FakeData([[2, 3]], random=False))
     with pytest.raises(tf.errors.ResourceExhaustedError) as caught:
-        launch_train_with_config(config, trainer)
+        launch(SyncMultiGPUTrainerReplicated([0, 1]), model=Hungry(), data=data, steps_per_epoch=3, monitors=[])
     text = caught.value.message
     logger.reset()
     assert re.match(r"Tower 'tower1' ran out of memory on CPU \d in 'tower1/large' \(\S*test_errors.py:\d+\), which needs 4 TiB for",

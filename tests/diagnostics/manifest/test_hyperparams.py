@@ -8,16 +8,11 @@ import os
 
 import numpy as np
 import pytest
-from fakes.models import Mean, threes
-from fakes.trainers import CountingTrainer, run
+from fakes.trainers import CountingTrainer, launch, run
 
 from tensorpack_lite.callbacks.monitor.base import MonitorBase
-from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.diagnostics.manifest import writer as module
 from tensorpack_lite.diagnostics.manifest.hyperparams import RecordHyperParams
-from tensorpack_lite.train.config import TrainConfig
-from tensorpack_lite.train.interface import launch_train_with_config
-from tensorpack_lite.train.simple import SimpleTrainer
 
 
 class Listener(MonitorBase):
@@ -54,12 +49,7 @@ def test_a_training(log_dir, monkeypatch):
     monkeypatch.setattr(module, "_MAX_SECONDS", 120)
     monkeypatch.setenv("MADE_UP_TOKEN", "do not tell it")
     listener = Listener()
-    config = TrainConfig(
-        model=Mean(), dataflow=threes(), callbacks=[RecordHyperParams(depth=3, said="do not tell it")], monitors=[listener],
-        steps_per_epoch=3, max_epoch=1,
-    )  # fmt: skip
-    with tf.Graph().as_default():
-        launch_train_with_config(config, SimpleTrainer())
+    launch(callbacks=[RecordHyperParams(depth=3, said="do not tell it")], monitors=[listener], steps_per_epoch=3)
     told = listener.calls[-1]
     assert (3, "<$MADE_UP_TOKEN>", "GradientDescent", 0.25, 3) == tuple(
         told[name] for name in ("depth", "said", "optimizer", "GradientDescent.learning_rate", "config.steps_per_epoch")

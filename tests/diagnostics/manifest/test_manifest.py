@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from unittest import mock
 
 import pytest
-from fakes.models import Golden, Mean, threes
-from fakes.processes import python_environment
-from fakes.trainers import CountingTrainer, run
+from fakes.models import Golden, threes
+from fakes.processes import run_python
+from fakes.trainers import CountingTrainer, launch, run
 
 from tensorpack_lite.callbacks.monitor.json_file import JSONWriter
 from tensorpack_lite.callbacks.saver import ModelSaver
@@ -30,8 +29,6 @@ from tensorpack_lite.loop.resume_point import ResumePoint
 from tensorpack_lite.loop.signals.end_signals import Preempted
 from tensorpack_lite.loop.state import StopTraining
 from tensorpack_lite.train.config import AutoResumeTrainConfig, TrainConfig
-from tensorpack_lite.train.interface import launch_train_with_config
-from tensorpack_lite.train.simple import SimpleTrainer
 from tensorpack_lite.utils import random_streams
 from tensorpack_lite.utils.memory import peak_memory
 
@@ -75,10 +72,7 @@ def ended(directory, callback, error=None):
 
 def train(config_class=TrainConfig, max_epoch=1, callbacks=(), **kwargs):
     """Train `Mean` with the default callbacks."""
-    kwargs = {"dataflow": threes(), "model": Mean(), **kwargs}
-    config = config_class(callbacks=list(callbacks), steps_per_epoch=3, max_epoch=max_epoch, **kwargs)
-    with tf.Graph().as_default():
-        launch_train_with_config(config, SimpleTrainer())
+    launch(kind=config_class, callbacks=list(callbacks), steps_per_epoch=3, max_epoch=max_epoch, **kwargs)
 
 
 def test_content(log_dir, monkeypatch):
@@ -149,7 +143,7 @@ def test_a_graph_outside_of_which_tensorflow_is_eager(tmp_path):
     """The graph is described if the script trains inside `tf.Graph()`, without disabling eager execution."""
     script = tmp_path / "train.py"
     script.write_text(EAGER_OUTSIDE)
-    subprocess.run([sys.executable, script.name], cwd=str(tmp_path), env=python_environment(), check=True)
+    run_python(script, cwd=tmp_path)
     assert "graph" not in read(tmp_path / "log")["left out"]
 
 
@@ -293,20 +287,9 @@ class TestExisting:
 
 def test_a_checkpoint_of_a_training_without_it(log_dir):
     """A checkpoint that was saved before the default callbacks had a ManifestWriter is resumed completely."""
-    config = {"callbacks": [ModelSaver()], "extra_callbacks": [], "monitors": [JSONWriter()]}
-    with tf.Graph().as_default():
-        launch_train_with_config(
-            TrainConfig(model=Mean(), dataflow=threes(), steps_per_epoch=3, max_epoch=1, **config),
-            SimpleTrainer(),
-        )
+    train(callbacks=[ModelSaver()], extra_callbacks=[], monitors=[JSONWriter()])
     rows = JSONWriter.load_existing_json(log_dir)
-    config["callbacks"], config["extra_callbacks"] = [ModelSaver()], [ManifestWriter()]
-    config["monitors"] = [JSONWriter()]
-    with tf.Graph().as_default():
-        launch_train_with_config(
-            AutoResumeTrainConfig(model=Mean(), dataflow=threes(), steps_per_epoch=3, max_epoch=1, **config),
-            SimpleTrainer(),
-        )
+    train(AutoResumeTrainConfig, callbacks=[ModelSaver()], extra_callbacks=[ManifestWriter()], monitors=[JSONWriter()])
     assert rows == JSONWriter.load_existing_json(log_dir)
     assert 1 == [one["type"] for one in read(log_dir)["callbacks"]].count("ManifestWriter")
 

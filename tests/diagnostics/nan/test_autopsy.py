@@ -5,11 +5,10 @@ from __future__ import annotations
 import errno
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from fakes.processes import run_python
 from fakes.trainers import run
 
 from tensorpack_lite import FeedInput, QueueInput, SimpleTrainer, StagingInput
@@ -95,6 +94,7 @@ INPUTS = {
 }
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("kind", INPUTS)
 @pytest.mark.parametrize("is_exact", [False, True])
 def test_one_sample(log_dir, kind, is_exact):
@@ -233,6 +233,7 @@ def test_a_gradient(log_dir):
     assert np.isfinite(load_checkpoint_vars(os.path.join(log_dir, "nan-3", "model-2"))["w"])
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("make", [SyncMultiGPUTrainerParameterServer, SyncMultiGPUTrainerReplicated])
 @pytest.mark.parametrize("tower", [0, 1])
 def test_towers(log_dir, make, tower):
@@ -328,14 +329,10 @@ trainer.train_with_defaults(callbacks=[TerminateOnNaN()], steps_per_epoch=5, max
 """
 
 
-def _call(*arguments):
-    result = subprocess.run(
-        [sys.executable, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    return result.returncode, result.stdout
+def replay(*arguments, exit_code):
+    """Run nan-replay. Return what it prints."""
+    done = run_python("-m", "tensorpack_lite", "nan-replay", *arguments, exit_code=exit_code)
+    return done.stdout + done.stderr
 
 
 @pytest.mark.nightly
@@ -345,25 +342,19 @@ def test_replay(tmp_path):
     """nan-replay gives the same NaN; with another batch it gives none; without the script it is an error."""
     script, log = tmp_path / "train.py", tmp_path / "log"
     script.write_text(SCRIPT)
-    code, text = _call(str(script), str(log))
-    assert 1 == code
-    assert "sample 2 of 0-3" in text
+    done = run_python(script, log, exit_code=1)
+    assert "sample 2 of 0-3" in done.stdout + done.stderr
     directory = str(log / "nan-2")
     before = sorted(os.listdir(str(log)))
 
-    code, text = _call("-m", "tensorpack_lite", "nan-replay", directory)
-    assert (0, True) == (code, "Same NaN: 'Sqrt:0' (Sqrt) is nan." in text), text
+    assert "Same NaN: 'Sqrt:0' (Sqrt) is nan." in replay(directory, exit_code=0)
     assert before == sorted(os.listdir(str(log)))
 
     np.savez(os.path.join(directory, "batch.npz"), **{"tower0/x": np.ones(4, "float32")})
-    arguments = "--", str(script), str(log)
-    code, text = _call("-m", "tensorpack_lite", "nan-replay", directory, *arguments)
-    assert (1, True) == (code, "No NaN: with the same batch and variables" in text), text
+    assert "No NaN: with the same batch and variables" in replay(directory, "--", script, log, exit_code=1)
 
     record = json.loads((log / "nan-2" / "step.json").read_text())
     (log / "nan-2" / "step.json").write_text(json.dumps(dict(record, losses=[["other:0"]])))
-    code, text = _call("-m", "tensorpack_lite", "nan-replay", directory)
-    assert (2, True) == (code, "the model differs from the recorded one" in text), text
+    assert "the model differs from the recorded one" in replay(directory, exit_code=2)
 
-    code, text = _call("-m", "tensorpack_lite", "nan-replay", str(tmp_path))
-    assert (2, True) == (code, "step.json does not exist" in text), text
+    assert "step.json does not exist" in replay(tmp_path, exit_code=2)

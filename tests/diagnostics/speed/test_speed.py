@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from fakes.trainers import launch
 
 from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
@@ -22,8 +23,6 @@ from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.input_source.staging import StagingInput
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.state import StopTraining
-from tensorpack_lite.train.config import TrainConfig
-from tensorpack_lite.train.interface import launch_train_with_config
 from tensorpack_lite.train.simple import SimpleTrainer
 from tensorpack_lite.utils import logger
 from tensorpack_lite.utils.notes import read_notes
@@ -55,12 +54,6 @@ class Ones(DataFlow):
 def wait_10ms(datapoint):
     """Wait for 10 ms."""
     time.sleep(0.010)
-    return datapoint
-
-
-def wait_1ms(datapoint):
-    """Wait for 1 ms."""
-    time.sleep(0.001)
     return datapoint
 
 
@@ -118,17 +111,15 @@ class Sleepy(Callback):
 
 def train(source, after=0.3, steps=100, epochs=1, callbacks=()):
     """Train with Speed, and perhaps other callbacks."""
-    with tf.Graph().as_default():
-        config = TrainConfig(
-            model=Model(),
-            data=source,
-            steps_per_epoch=steps,
-            max_epoch=epochs,
-            monitors=[],
-            callbacks=list(callbacks),
-            extra_callbacks=[Speed(after=after)],
-        )
-        launch_train_with_config(config, SimpleTrainer())
+    launch(
+        model=Model(),
+        data=source,
+        steps_per_epoch=steps,
+        max_epoch=epochs,
+        monitors=[],
+        callbacks=list(callbacks),
+        extra_callbacks=[Speed(after=after)],
+    )
 
 
 class TestSpeed:

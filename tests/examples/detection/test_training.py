@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes.processes import python_environment
+from fakes.processes import run_python
 from fakes.programs import read_stats
 
 pytest.importorskip("cv2")
@@ -182,16 +180,7 @@ def test_cascade_on_two_towers(tmp_path, scenes, run_example):
 def test_two_ranks(tmp_path, scenes):
     """Two ranks train with the collective engine, and only the chief writes files."""
     (tmp_path / "scenes").symlink_to(scenes)
-    program = [sys.executable, "-m", "tensorpack_lite.launch", "-n", "2", str(TRAIN)]
-    done = subprocess.run(
-        [*program, "--engine", "collective", "--batch", "4", *TWO_STEPS],
-        cwd=str(tmp_path),
-        env=python_environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        timeout=600,
-        check=False,
-    )
-    assert 0 == done.returncode, done.stdout.decode()
+    program = ["-m", "tensorpack_lite.launch", "-n", "2", TRAIN]
+    run_python(*program, "--engine", "collective", "--batch", "4", *TWO_STEPS, cwd=tmp_path)
     assert np.isfinite(read_stats(tmp_path / "log")[-1]["total_cost"])
     assert {"log", "scenes"} == set(os.listdir(tmp_path))
