@@ -83,9 +83,8 @@ def results(directory):
         *sorted(p.name for p in log.iterdir() if p.stem == last or p.name[:4] in ("min-", "top-")),
     ]
     content = {name: content_of(log / name) for name in names}
-    content["files"] = sorted(
-        p.name for p in log.iterdir() if ".tmp" in p.name or p.name[:6] not in ("graph-", "events")
-    )
+    copies = ("graph-", "events", "stats.", "log.lo")  # which a restart keeps
+    content["files"] = sorted(p.name for p in log.iterdir() if ".tmp" in p.name or p.name[:6] not in copies)
     content["checkpoint"] = [line for line in (log / "checkpoint").read_text().splitlines() if "time" not in line]
     return content
 
