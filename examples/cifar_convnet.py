@@ -37,10 +37,10 @@ class Model(ModelDesc):
         ]
 
     def build_graph(self, image, label):
-        is_training = get_current_tower_context().is_training
+        image = image / 128.0 - 1  # in [-1, 1]
         with argscope(Conv2D, kernel_size=3, activation=BNReLU, use_bias=False):
             logits = (
-                LinearWrap(image / 128.0 - 1)
+                LinearWrap(image)
                 .Conv2D("conv1.1", 32)
                 .Conv2D("conv1.2", 32)
                 .MaxPooling("pool1", 2)  # [N, 16, 16, 32]
@@ -49,8 +49,8 @@ class Model(ModelDesc):
                 .MaxPooling("pool2", 2)  # [N, 8, 8, 64]
                 .Conv2D("conv3", 128)
                 .GlobalAvgPooling("gap")  # [N, 128]
-                .Dropout(rate=0.3 if is_training else 0.0)
-                .FullyConnected("linear", 10)()
+                .Dropout(rate=0.3)  # only in training
+                .FullyConnected("linear", 10)()  # [N, 10]
             )
         return classification_cost(logits, label)
 
@@ -60,7 +60,11 @@ class Model(ModelDesc):
 
 
 def classification_cost(logits, label, weight_decay: float = 1e-4):
-    """Return cross entropy plus weight decay. The tensor `wrong` [N] is 1 for each misclassified image."""
+    """
+    Return the cross entropy of logits [N, 10] and labels [N], plus weight decay.
+
+    The tensor `wrong` [N] is 1 for each misclassified image; ClassificationError counts them.
+    """
     cost = tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label)
     cost = tf.reduce_mean(cost, name="cross_entropy_loss")
     is_wrong = tf.logical_not(tf.nn.in_top_k(logits, label, 1))
@@ -82,7 +86,8 @@ class RandomColors(ProxyDataFlow):
         for image, label in self.ds:
             background = self.rng.randint(0, 128, 3)  # R, G, B
             stroke = self.rng.randint(128, 256, 3)
-            colored = background + image[:, :, np.newaxis] * (stroke - background)
+            brightness = image[:, :, np.newaxis]  # [32, 32, 1] in [0, 1]
+            colored = background + brightness * (stroke - background)  # [32, 32, 3]
             yield [colored.astype("uint8"), np.int32(label)]
 
 
@@ -92,40 +97,42 @@ def get_raw_data(name: str, directory: str = "") -> tuple:
         train = RandomColors(dataset.Digits("train", size=SIZE))
         validation = RandomColors(dataset.Digits("test", shuffle=False, size=SIZE))
         validation.reset_state()
-        validation.rng = np.random.RandomState(0)  # the same colors in each run and in each epoch
-        return train, DataFromList(list(validation), shuffle=False)
+        validation.rng = np.random.RandomState(0)  # the same colors in each run
+        return train, DataFromList(list(validation), shuffle=False)  # and in each epoch
     train = dataset.Cifar10("train", dir=directory or None)
     return train, dataset.Cifar10("test", shuffle=False, dir=directory or None)
 
 
 def augment(ds: DataFlow, name: str) -> DataFlow:
-    """Shift each image randomly, and change its brightness and contrast."""
-    shift = [imgaug.CenterPaste([SIZE + 8, SIZE + 8]), imgaug.RandomCrop([SIZE, SIZE])]
-    flip = [imgaug.Flip(horiz=True)] if name == "cifar10" else []  # a mirrored 2 is not a 2
-    return AugmentImageComponent(ds, [*shift, *flip, imgaug.Brightness(30), imgaug.Contrast((0.7, 1.3))])
+    """Shift each image randomly by up to 4 pixels, and change its brightness and contrast."""
+    augmentors = [imgaug.CenterPaste([SIZE + 8, SIZE + 8]), imgaug.RandomCrop([SIZE, SIZE])]
+    if name == "cifar10":
+        augmentors.append(imgaug.Flip(horiz=True))  # not for digits: a mirrored 2 is not a 2
+    augmentors += [imgaug.Brightness(30), imgaug.Contrast((0.7, 1.3))]
+    return AugmentImageComponent(ds, augmentors)
 
 
 def get_parser(doc: str | None, name: str) -> argparse.ArgumentParser:
     """Return a parser with the options of this example and of resnet_cifar.py."""
     parser = common.get_parser(doc, name, max_epoch=24, has_resume=False)
     parser.add_argument("--data", choices=["digits", "cifar10"], default="digits")
-    parser.add_argument("--cifar-dir", dest="data_dir", default="", help="directory of CIFAR-10")
+    parser.add_argument("--cifar-dir", default="", help="directory of CIFAR-10")
     parser.add_argument("--gpus", type=int, default=1, help="number of towers")
     return parser
 
 
 def train_model(model: ModelDesc, args: argparse.Namespace, trainer: SingleCostTrainer, schedule: Callback) -> None:
     """Train, validate on all validation images after each epoch, and print the last error."""
-    images, validation = get_raw_data(args.data, args.data_dir)
+    train, validation = get_raw_data(args.data, args.cifar_dir)
     # One worker process: with several, the order of the batches depends on their speed, and so does the result.
-    batches = MultiProcessRunnerZMQ(BatchData(augment(images, args.data), BATCH), 1)
+    batches = MultiProcessRunnerZMQ(BatchData(augment(train, args.data), BATCH), num_proc=1)
     measures = [ScalarStats("cross_entropy_loss", prefix="val"), ClassificationError("wrong")]
     inference = InferenceRunner(BatchData(validation, BATCH, remainder=True), measures)
     config = TrainConfig(
         model=model,
         data=QueueInput(batches),
         callbacks=[ModelSaver(), inference, schedule],
-        steps_per_epoch=args.steps_per_epoch or max(len(batches) // args.gpus, 1),
+        steps_per_epoch=args.steps_per_epoch or max(len(batches) // args.gpus, 1),  # each tower takes a batch
         max_epoch=args.max_epoch,
     )
     launch_train_with_config(config, trainer)
@@ -145,8 +152,9 @@ def lower(rate: float) -> float:
 def main(argv=None) -> None:
     args = get_parser(__doc__, "cifar_convnet").parse_args(argv)
     common.start(args)
-    setter = StatMonitorParamSetter("learning_rate", "validation_error", lower, threshold=0.001, last_k=4)
-    train_model(Model(), args, SyncMultiGPUTrainer(args.gpus), setter)
+    # lower the rate unless the error has decreased by more than 0.001 within the last 4 epochs
+    schedule = StatMonitorParamSetter("learning_rate", "validation_error", lower, threshold=0.001, last_k=4)
+    train_model(Model(), args, SyncMultiGPUTrainer(args.gpus), schedule)
 
 
 if __name__ == "__main__":

@@ -24,13 +24,12 @@ from common import get_config_class, get_parser, print_summary, start
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
 from tensorpack_lite.dataflow import dataset
-from tensorpack_lite.tfutils.common import get_global_step_var
 from tensorpack_lite.tfutils.summary import add_moving_summary
 
 BATCH = 32
 VALIDATION_BATCH = 40  # divides 360, 2,000 and 10,000, so that all batches have the same size
-SIZE = 28
-MAX_SHIFT = 2
+SIZE = 28  # pixels of MNIST's images; scikit-learn's digits of 8 x 8 pixels are enlarged
+MAX_SHIFT = 2  # pixels
 
 
 class Model(ModelDesc):
@@ -48,35 +47,35 @@ class Model(ModelDesc):
 
     def build_graph(self, image, label):
         image = tf.expand_dims(image, 3) * 2 - 1  # [N, 28, 28, 1] in [-1, 1]
-        is_training = get_current_tower_context().is_training
         with argscope(Conv2D, kernel_size=3, activation=tf.nn.relu, filters=32):
             logits = (
                 LinearWrap(image)
                 .Conv2D("conv0")
-                .MaxPooling("pool0", 2)
+                .MaxPooling("pool0", 2)  # [N, 14, 14, 32]
                 .Conv2D("conv1")
                 .Conv2D("conv2")
-                .MaxPooling("pool1", 2)
+                .MaxPooling("pool1", 2)  # [N, 7, 7, 32]
                 .Conv2D("conv3")
-                .FullyConnected("fc0", 64, activation=tf.nn.relu)
-                .Dropout(rate=0.5 if is_training else 0.0)
-                .FullyConnected("fc1", 10, activation=tf.identity)()
+                .FullyConnected("fc0", 64, activation=tf.nn.relu)  # flattens each image
+                .Dropout(rate=0.5)  # only in training
+                .FullyConnected("fc1", 10)()  # [N, 10]; the last () returns the tensor
             )
-        tf.nn.softmax(logits, name="prob")
+        tf.nn.softmax(logits, name="prob")  # for predictors, which find it by its name
+
         cost = tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label)
         cost = tf.reduce_mean(cost, name="cross_entropy_loss")
-        correct = tf.cast(tf.nn.in_top_k(logits, label, 1), tf.float32, name="correct")
-        accuracy = tf.reduce_mean(correct, name="accuracy")
         weight_decay = tf.multiply(1e-5, regularize_cost("fc.*/W", tf.nn.l2_loss), name="regularize_loss")
         total_cost = tf.add_n([weight_decay, cost], name="total_cost")
+
+        correct = tf.cast(tf.nn.in_top_k(logits, label, 1), tf.float32, name="correct")
+        accuracy = tf.reduce_mean(correct, name="accuracy")
         train_error = tf.reduce_mean(1 - correct, name="train_error")
         add_moving_summary(cost, weight_decay, total_cost, train_error, accuracy)
         return total_cost
 
     def optimizer(self):
         """Return Adam with a learning rate that decreases from 2e-3 to 0 along half a cosine."""
-        progress = tf.cast(get_global_step_var(), tf.float32) / self.total_steps
-        rate = 1e-3 * (1 + tf.cos(np.pi * tf.minimum(progress, 1.0)))
+        rate = tf.train.cosine_decay(2e-3, get_global_step_var(), self.total_steps)
         tf.summary.scalar("learning_rate", rate)
         return tf.train.AdamOptimizer(rate)
 
@@ -90,18 +89,19 @@ class RandomShift(ProxyDataFlow):
 
     def __iter__(self):
         for image, label in self.ds:
-            down, right = self.rng.randint(0, 2 * MAX_SHIFT + 1, size=2)
             padded = np.pad(image, MAX_SHIFT, mode="constant")
-            yield [padded[down : down + SIZE, right : right + SIZE], label]
+            top, left = self.rng.randint(0, 2 * MAX_SHIFT + 1, size=2)  # of the part that is kept
+            yield [padded[top : top + SIZE, left : left + SIZE], label]
 
 
 def get_raw_data(name: str, mnist_dir: str = "") -> tuple:
     """Return training and validation images, one per datapoint: [float32 [28, 28] in [0, 1], label]."""
     if name == "digits":
         return dataset.Digits("train", size=SIZE), dataset.Digits("test", size=SIZE, shuffle=False)
-    directory = mnist_dir or None
-    if directory and not os.path.exists(os.path.join(directory, "train-images-idx3-ubyte.gz")):
-        images = list(dataset.Mnist("test", shuffle=False, dir=directory))  # split the test images
+    directory = mnist_dir or None  # None: $TENSORPACK_DATASET
+    has_only_test = mnist_dir and not os.path.exists(os.path.join(mnist_dir, "train-images-idx3-ubyte.gz"))
+    if has_only_test:
+        images = list(dataset.Mnist("test", shuffle=False, dir=directory))  # 10,000 datapoints
         return DataFromList(images[:8000]), DataFromList(images[8000:], shuffle=False)
     return dataset.Mnist("train", dir=directory), dataset.Mnist("test", shuffle=False, dir=directory)
 
