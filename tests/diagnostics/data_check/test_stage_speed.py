@@ -67,7 +67,7 @@ class TestMeasureStages:
         assert [0, 1, 2, 3] == [stage.depth for stage in part.stages]
         assert "MapData(wait_4ms)" == speed.load.slowest.slowest.name
         batches, fast, slow, _ = part.stages
-        assert 0.001 <= fast.wall < slow.wall / 2
+        assert 0.001 <= fast.wall < slow.wall  # on a busy machine, each sleep takes longer
         assert slow.wall >= 0.004
         assert speed.load.num_steps == batches.count == fast.count // 2
         assert speed.per_second == pytest.approx(batches.count / speed.load.seconds)
