@@ -187,7 +187,9 @@ def _averaged(images: np.ndarray, stride: int) -> np.ndarray:
     """Return images scaled down by an integer."""
     height, width = (side // stride * stride for side in images.shape[1:3])
     rows = sum(images[:, row:height:stride, :width].astype(np.float64) for row in range(stride))
-    return sum(rows[:, :, column::stride] for column in range(stride)) / stride**2  # five times as fast as a mean over axes
+    return (
+        sum(rows[:, :, column::stride] for column in range(stride)) / stride**2
+    )  # five times as fast as a mean over axes
 
 
 def _draw(picture: Picture, side: int) -> Html:
