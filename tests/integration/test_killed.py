@@ -84,7 +84,9 @@ def results(directory):
     ]
     content = {name: content_of(log / name) for name in names}
     copies = ("graph-", "events", "stats.", "log.lo")  # which a restart keeps
-    content["files"] = sorted(p.name for p in log.iterdir() if ".tmp" in p.name or p.name[:6] not in copies)
+    older = {p.stem for p in log.glob("model-*.index")} - {last}  # a kill before the oldest is deleted leaves it whole
+    files = [p for p in log.iterdir() if p.stem not in older]
+    content["files"] = sorted(p.name for p in files if ".tmp" in p.name or p.name[:6] not in copies)
     content["checkpoint"] = [line for line in (log / "checkpoint").read_text().splitlines() if "time" not in line]
     return content
 
