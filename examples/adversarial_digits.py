@@ -27,7 +27,6 @@ from data.baselines import get_digits, linear_robust_accuracy
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
 from tensorpack_lite.dataflow import dataset
-from tensorpack_lite.tfutils.common import get_global_step_var
 from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope
 from tensorpack_lite.tfutils.summary import add_moving_summary
 from tensorpack_lite.utils.viz import stack_patches
@@ -40,10 +39,17 @@ SHAPES = {"digits": (8, 8, 1), "cifar10": (32, 32, 3)}
 
 @auto_reuse_variable_scope
 def network(image):
+    """Map images [N, H, W, C] in [0, 1] to logits [N, 10]."""
     with argscope(Conv2D, kernel_size=3, activation=tf.nn.relu):
-        x = LinearWrap(image * 2 - 1).Conv2D("conv0", 32).Conv2D("conv1", 32).MaxPooling("pool", 2)
-        x = x.Conv2D("conv2", 64)
-    return x.FullyConnected("fc0", 128, activation=tf.nn.relu).FullyConnected("fc1", 10)()
+        return (
+            LinearWrap(image * 2 - 1)
+            .Conv2D("conv0", 32)
+            .Conv2D("conv1", 32)
+            .MaxPooling("pool", 2)  # [N, H / 2, W / 2, 32]
+            .Conv2D("conv2", 64)
+            .FullyConnected("fc0", 128, activation=tf.nn.relu)
+            .FullyConnected("fc1", 10)()
+        )
 
 
 def attack(classify, image, label, epsilon: float, steps: int):
@@ -60,8 +66,9 @@ def attack(classify, image, label, epsilon: float, steps: int):
     attacked = low + (high - low) * tf.random_uniform(tf.shape(image))
     for _ in range(steps):
         loss = tf.nn.sparse_softmax_cross_entropy_with_logits(logits=classify(attacked), labels=label)
-        direction = tf.sign(tf.gradients(loss, attacked)[0])
-        attacked += 2.5 * epsilon / steps * direction
+        (gradient,) = tf.gradients(loss, attacked)
+        step = 2.5 * epsilon / steps  # all steps together can reach both ends of the allowed range
+        attacked += step * tf.sign(gradient)
         attacked = tf.stop_gradient(tf.clip_by_value(attacked, low, high))
     return attacked
 
@@ -117,7 +124,8 @@ class AttackedSheet(Inferencer):
         self.image, self.attacked = results
 
     def _after_inference(self):
-        rows = np.concatenate([self.image[:10], self.attacked[:10], self.image[10:20], self.attacked[10:20]])
+        first, second = slice(0, 10), slice(10, 20)
+        rows = np.concatenate([self.image[first], self.attacked[first], self.image[second], self.attacked[second]])
         sheet = stack_patches(rows * 255, 4, 10, border=1, bgcolor=64)
         sheet = cv2.resize(sheet, None, fx=5, fy=5, interpolation=cv2.INTER_NEAREST)
         cv2.imwrite(f"{logger.get_logger_dir()}/attacked.png", sheet)

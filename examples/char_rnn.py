@@ -24,7 +24,6 @@ from data.text import RandomPieces, Text, ngram_bits, read_pages, split_pages, s
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
-from tensorpack_lite.tfutils.common import get_global_step_var
 from tensorpack_lite.tfutils.summary import add_moving_summary
 
 BATCH = 32

@@ -28,7 +28,6 @@ from data.strips import get_strips, get_svm_error, pad
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
-from tensorpack_lite.tfutils.common import get_global_step_var
 from tensorpack_lite.utils.stats import RatioCounter
 from tensorpack_lite.utils.viz import draw_text, stack_patches
 
@@ -46,9 +45,9 @@ class Model(ModelDesc):
 
     def inputs(self):
         return [
-            tf.TensorSpec([None, None, self.num_bands], tf.float32, "frames"),
-            tf.TensorSpec([None], tf.int32, "length"),
-            tf.TensorSpec([None, None], tf.int32, "label"),  # padded with -1
+            tf.TensorSpec([None, None, self.num_bands], tf.float32, "frames"),  # [N, T, bands], padded with 0
+            tf.TensorSpec([None], tf.int32, "length"),  # of the frames without the padding
+            tf.TensorSpec([None, None], tf.int32, "label"),  # [N, L], padded with -1
         ]
 
     def build_graph(self, frames, length, label):
@@ -58,7 +57,9 @@ class Model(ModelDesc):
         cost = tf.reduce_mean(cost, name="cost")
         summary.add_moving_summary(cost)
 
-        (read,), _ = tf.nn.ctc_beam_search_decoder(scores, length, beam_width=16, merge_repeated=False)
+        # what the network reads, for LabelErrorRate: the most probable labels, as a SparseTensor like `label`
+        decoded, _ = tf.nn.ctc_beam_search_decoder(scores, length, beam_width=16, merge_repeated=False)
+        read = decoded[0]
         tf.sparse.to_dense(read, default_value=-1, name="read")  # [N, labels]
         tf.edit_distance(read, tf.cast(label, tf.int64), normalize=False, name="errors")  # [N]
         return cost
@@ -77,10 +78,10 @@ class Model(ModelDesc):
         x = tf.reshape(x, [batch, -1, self.num_bands // 4 * 64])  # [N, T / 4, features]
         x = Dropout(x, rate=0.2)
         x, _ = LSTM("lstm", x, 64, bidirectional=True, sequence_length=length)  # [N, T / 4, 128]
-        x = tf.reshape(x, [-1, 128])
+        x = tf.reshape(x, [-1, 128])  # [N T / 4, 128]
         scores = FullyConnected("scores", x, self.num_classes + 1)  # the last class is the blank
         scores = tf.reshape(scores, [batch, -1, self.num_classes + 1])
-        return tf.transpose(scores, [1, 0, 2]), length
+        return tf.transpose(scores, [1, 0, 2]), length  # time first, as the CTC functions expect
 
     def optimizer(self):
         rate = tf.train.cosine_decay(3e-3, get_global_step_var(), self.total_steps)
@@ -89,8 +90,9 @@ class Model(ModelDesc):
 
 def to_sparse(label):
     """Return the labels [N, L], padded with -1, as a SparseTensor without the padding."""
-    places = tf.where(label >= 0)
-    return tf.SparseTensor(places, tf.gather_nd(label, places), tf.shape(label, out_type=tf.int64))
+    places = tf.where(label >= 0)  # [labels, 2]: datapoint and position of each label
+    values = tf.gather_nd(label, places)  # [labels]
+    return tf.SparseTensor(places, values, tf.shape(label, out_type=tf.int64))
 
 
 def get_data(directory: str = "") -> list:
@@ -110,14 +112,14 @@ def pad_batches(sequences: DataFlow) -> DataFlow:
 
 
 class LabelErrorRate(Inferencer):
-    """Wrong, missing and additional labels per true label, and a picture of the first sequences."""
+    """Wrong, missing and additional labels per true label. Also draws the first sequences."""
 
     def _get_fetches(self) -> list:
         return ["errors", "label", "frames", "read"]
 
     def _before_inference(self) -> None:
         self.ratio = RatioCounter()
-        self.sequences: list = []
+        self.sequences: list = []  # (frames [T, bands], read [labels]) of each
 
     def _on_fetches(self, results) -> None:
         errors, label, frames, read = results
@@ -126,23 +128,26 @@ class LabelErrorRate(Inferencer):
         self.sequences += zip(frames, read)
 
     def _after_inference(self) -> dict:
-        pictures = []
-        for frames, read in self.sequences[:12]:
-            picture = np.pad(frames, [(0, 0), (8, 0)], "constant").T  # [8 + bands, T]: space for the text above
-            picture = cv2.resize(255 * picture, None, fx=2, fy=2)
-            picture = np.stack([picture] * 3, axis=2)
-            text = " ".join(str(k) for k in read if k >= 0)
-            pictures.append(draw_text(picture, (0, 0), text, (255, 255, 255)))
+        pictures = [draw_sequence(frames, read) for frames, read in self.sequences[:12]]
         sheet = stack_patches(pictures, 6, 2, border=4, bgcolor=64)
         cv2.imwrite(f"{logger.get_logger_dir()}/strips.png", sheet)
         return {"label_error_rate": self.ratio.ratio}
+
+
+def draw_sequence(frames: np.ndarray, read: np.ndarray) -> np.ndarray:
+    """Return a picture of frames [T, bands] in [0, 1], and above them the numbers of the classes that were read."""
+    picture = np.pad(frames, [(0, 0), (8, 0)], "constant").T  # [8 + bands, T]
+    picture = cv2.resize(255 * picture, None, fx=2, fy=2)
+    picture = np.stack([picture] * 3, axis=2)  # gray as RGB
+    text = " ".join(str(k) for k in read if k >= 0)  # -1 is padding
+    return draw_text(picture, (0, 0), text, (255, 255, 255))
 
 
 def get_config(args: argparse.Namespace) -> TrainConfig:
     """Return the model, data and callbacks of this training."""
     train, test = get_data(args.data)
     test.reset_state()
-    frames, _, _ = next(iter(test))
+    frames, _, _ = next(iter(test))  # [N, T, bands]
     num_bands = frames.shape[2]
     steps = args.steps_per_epoch or len(train)
     return get_config_class(args)(

@@ -26,7 +26,6 @@ from data.baselines import digits_svm_accuracy
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
 from tensorpack_lite.dataflow import dataset
-from tensorpack_lite.tfutils.common import get_global_step_var
 from tensorpack_lite.tfutils.summary import add_moving_summary
 from tensorpack_lite.tfutils.varmanip import load_checkpoint_vars
 from tensorpack_lite.tfutils.varreplace import remap_variables
@@ -66,10 +65,10 @@ def quantize_gradient(x, bits: int):
     """Return x. Its gradient is rounded on a scale for each image, with noise that makes the mean error zero."""
 
     def gradient(dy):
-        largest = 2 * tf.reduce_max(tf.abs(dy), axis=[1, 2, 3], keepdims=True) + 1e-20
+        width = 2 * tf.reduce_max(tf.abs(dy), axis=[1, 2, 3], keepdims=True) + 1e-20  # of the scale, [N, 1, 1, 1]
         noise = tf.random_uniform(tf.shape(dy), -0.5, 0.5) / (2.0**bits - 1)
-        scaled = tf.clip_by_value(dy / largest + 0.5 + noise, 0.0, 1.0)
-        return largest * (round_to(scaled, bits) - 0.5)
+        scaled = tf.clip_by_value(dy / width + 0.5 + noise, 0.0, 1.0)
+        return width * (round_to(scaled, bits) - 0.5)
 
     return tf.custom_gradient(lambda x: (tf.identity(x), gradient))(x)
 
@@ -130,7 +129,7 @@ def pack(weights: np.ndarray, bits: int) -> np.ndarray:
     """Store equidistant weights as numbers from 0 to 2**bits - 1, eight in `bits` bytes, lowest bits first."""
     scaled = (weights / np.abs(weights).max() + 1) / 2  # in [0, 1]
     numbers = np.rint(scaled * (2**bits - 1)).astype("int64")
-    binary = numbers[..., None] >> np.arange(bits) & 1  # [..., bits]
+    binary = (numbers[..., None] >> np.arange(bits)) & 1  # [..., bits]: the bits of each number
     return np.packbits(binary.astype("uint8"))
 
 
@@ -143,12 +142,14 @@ def export(directory: str, bits: int) -> None:
     scales = {f"{name}/scale": np.abs(w).max() for name, w in weights.items()}
     np.savez(os.path.join(directory, "packed.npz"), **packed, **scales)
 
-    kernels = weights["conv1/W"].transpose([2, 3, 0, 1]).reshape(-1, 3, 3, 1)  # one for each input and output channel
+    kernels = weights["conv1/W"].transpose([2, 3, 0, 1])  # [input channels, output channels, 3, 3]
+    kernels = kernels.reshape(-1, 3, 3, 1)
     kernels = 127.5 * (1 + kernels / scales["conv1/W/scale"])
     sheet = stack_patches(kernels, 32, 32, border=1, bgcolor=64)
     cv2.imwrite(os.path.join(directory, "kernels.png"), sheet)
 
-    size, float_size = (sum(array.nbytes for array in arrays.values()) for arrays in (packed, weights))
+    size = sum(array.nbytes for array in packed.values())
+    float_size = sum(array.nbytes for array in weights.values())
     print(f"packed.npz: the quantized weights have {size} bytes; as floats, they have {float_size}")
 
 

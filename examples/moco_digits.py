@@ -24,7 +24,6 @@ from sklearn.linear_model import LogisticRegression
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
 from tensorpack_lite.dataflow import dataset
-from tensorpack_lite.tfutils.common import get_global_step_var
 from tensorpack_lite.tfutils.summary import add_moving_summary
 from tensorpack_lite.tfutils.varreplace import freeze_variables
 from tensorpack_lite.utils.viz import stack_patches
@@ -109,7 +108,8 @@ class FollowQuery(Callback):
     """Move the variables in "key" towards those in "query" after each step; copy them after the first one."""
 
     def _setup_graph(self):
-        rate = tf.maximum(1 - MOMENTUM, 1 / tf.cast(get_global_step_var(), tf.float32))
+        step = tf.cast(get_global_step_var(), tf.float32)
+        rate = tf.maximum(1 - MOMENTUM, 1 / step)  # 1 / step: at first, the mean over all steps
         keys = tf.get_collection(tf.GraphKeys.MODEL_VARIABLES, "key/")
         queries = tf.trainable_variables("query/")
         moves = [key.assign_add(rate * (query - key)) for key, query in zip(keys, queries)]  # in the same order
@@ -131,8 +131,12 @@ def read_split(name: str, split: str) -> tuple:
 def choose_labels(images: np.ndarray, label: np.ndarray, seed: int) -> tuple:
     """Return `LABELS` random images of each class, and their labels."""
     order = np.random.RandomState(seed).permutation(len(label))
-    chosen = np.concatenate([order[label[order] == c][:LABELS] for c in range(10)])
-    return images[chosen], label[chosen]
+    chosen = []
+    for c in range(10):
+        of_class = order[label[order] == c]  # positions of the images of this class, in random order
+        chosen.append(of_class[:LABELS])
+    index = np.concatenate(chosen)
+    return images[index], label[index]
 
 
 def get_views(images: np.ndarray, label: np.ndarray) -> DataFlow:

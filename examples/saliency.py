@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+from itertools import islice
 
 import cv2
 import numpy as np
@@ -45,13 +46,15 @@ def make_predictor(model: ModelDesc, checkpoint: str, logits: str, features: str
     def build(image, label):
         model.build_graph(image, label)
         graph = tf.get_default_graph()
-        scores, layer = (graph.get_tensor_by_name(name + ":0") for name in (logits, features))
+        scores = graph.get_tensor_by_name(logits + ":0")  # [N, C]
+        layer = graph.get_tensor_by_name(features + ":0")  # [N, h, w, channels]
+        # The sum over the images has the gradient of each image's own score.
         score = tf.reduce_sum(scores * tf.one_hot(label, tf.shape(scores)[1]))
         image_gradient, layer_gradient = tf.gradients(score, [image, layer])
-        weights = tf.reduce_mean(layer_gradient, [1, 2], keepdims=True)
+        weights = tf.reduce_mean(layer_gradient, axis=[1, 2], keepdims=True)  # [N, 1, 1, channels]
         tf.nn.softmax(scores, name="explained/prob")
         tf.identity(image_gradient, "explained/gradient")
-        tf.nn.relu(tf.reduce_sum(layer * weights, 3), "explained/cam")
+        tf.nn.relu(tf.reduce_sum(layer * weights, axis=3), "explained/cam")  # [N, h, w]
 
     names = ["explained/prob", "explained/gradient", "explained/cam"]
     config = PredictConfig(tower_func=build, input_signature=model.get_input_signature(), output_names=names)
@@ -94,12 +97,13 @@ def explain(predict, images: np.ndarray, classes: np.ndarray) -> dict:
 def replace_pixels(predict, images: np.ndarray, classes: np.ndarray, maps: np.ndarray) -> np.ndarray:
     """Replace growing parts of the pixels by the background, salient ones first; return the mean probabilities."""
     base = background(images)
-    saliency = maps.reshape(len(maps), -1)
-    order = np.argsort(-saliency, axis=1)
-    rank = np.argsort(order, axis=1) / saliency.shape[1]  # 0 for the most salient pixel, almost 1 for the least
-    rank = rank.reshape(maps.shape)
+    saliency = maps.reshape(len(maps), -1)  # [N, pixels]
+    order = np.argsort(-saliency, axis=1)  # the pixels, the most salient one first
+    place = np.argsort(order, axis=1)  # of each pixel in this order
+    rank = place / saliency.shape[1]  # 0 for the most salient pixel, almost 1 for the least
+    rank = rank.reshape(maps.shape)  # [N, H, W]
     if images.ndim == 4:
-        rank = rank[..., None]
+        rank = rank[..., None]  # for all channels
     curve = []
     for part in PARTS:
         probabilities, *_ = predict(np.where(rank < part, base, images), classes)
@@ -114,7 +118,7 @@ def read_images(args: argparse.Namespace, module, shape: list) -> np.ndarray:
         return np.array([cv2.resize(image, (shape[1], shape[0])) for image in files], "float32")
     data = module.get_raw_data("digits")[1]
     data.reset_state()
-    return np.array([image for (image, _), _ in zip(data, range(100))], "float32")
+    return np.array([image for image, _ in islice(data, 100)], "float32")
 
 
 def draw_maps(images: np.ndarray, maps: dict, path: str) -> None:

@@ -48,28 +48,31 @@ class Model(ModelDesc):
         logits = self.get_logits(tf.cast(image, tf.float32) / 128 - 1)  # [N, H, W, classes]
         prediction = tf.argmax(logits, axis=3, output_type=tf.int32, name="prediction")
 
-        # Most pixels are background, so at first the others count more.
-        progress = tf.cast(get_global_step_var(), tf.float32) / self.total_steps
+        # Most pixels are background, so the pixels of objects count more: four times at first, once at the end.
+        progress = tf.cast(get_global_step_var(), tf.float32) / self.total_steps  # from 0 to 1
         extra = 3.0 * tf.maximum(1 - progress, 0.0)
-        weight = 1.0 + extra * tf.cast(label > 0, tf.float32)
+        weight = 1.0 + extra * tf.cast(label > 0, tf.float32)  # [N, H, W]
         cross_entropy = tf.losses.sparse_softmax_cross_entropy(label, logits, weight, scope="cross_entropy")
 
+        # Dice loss: 0 if a class overlaps with itself, 1 if not at all. + 1: also 0 if the class is nowhere.
         truth = tf.one_hot(label, self.num_classes)  # [N, H, W, classes]
         probability = tf.nn.softmax(logits, name="probability")
         shared, total = count_overlaps(probability, truth)
         dice = tf.reduce_mean(1 - (2 * shared + 1) / (total + 1), name="dice_loss")
 
-        shared, total = count_overlaps(tf.one_hot(prediction, self.num_classes), truth)
-        tf.stack([shared, total], name="overlaps")  # [2, classes], which MeanIoU reads
+        # The same numbers for predicted classes, instead of probabilities, are for MeanIoU.
+        predicted = tf.one_hot(prediction, self.num_classes)  # [N, H, W, classes]
+        tf.stack(count_overlaps(predicted, truth), name="overlaps")  # [2, classes]
         summary.add_moving_summary(cross_entropy, dice)
         return tf.add(cross_entropy, dice, name="cost")
 
     def get_logits(self, x):
-        """Return the scores of the classes of all pixels, for an image [N, H, W, 3]."""
+        """Return the scores of the classes of all pixels [N, H, W, classes], for an image [N, H, W, 3]."""
         levels = range(len(CHANNELS))
-        features = []
+        features = []  # of each level, at 1/2, 1/4, 1/8 and 1/16 of the resolution
         logits = 0
         with argscope(Conv2D, kernel_size=3, use_bias=False, activation=BNReLU):
+            # down: from fine to coarse
             x = Conv2D("stem", x, CHANNELS[0], kernel_size=5, strides=2)
             for level in levels:
                 if level > 0:
@@ -77,13 +80,16 @@ class Model(ModelDesc):
                     x = Conv2D(f"down{level}.1", x, CHANNELS[level])
                 x = Conv2D(f"down{level}.2", x, CHANNELS[level])
                 features.append(x)
+
+            # up: from coarse to fine, starting with x at 1/16
             for level in reversed(levels):
                 if level < levels[-1]:
-                    x = Conv2DTranspose(f"enlarge{level}", x, CHANNELS[level], 2, strides=2)
-                    x = tf.concat([x, features[level]], axis=3)
+                    x = Conv2DTranspose(f"enlarge{level}", x, CHANNELS[level], kernel_size=2, strides=2)
+                    x = tf.concat([x, features[level]], axis=3)  # both at the resolution of this level
                     x = Conv2D(f"up{level}", x, CHANNELS[level])
+                    # The logits of the coarser level have the size of x; those of this level have twice that size.
                     logits = tf.image.resize_bilinear(logits, 2 * tf.shape(x)[1:3], half_pixel_centers=True)
-                logits += Conv2DTranspose(f"logits{level}", x, self.num_classes, 4, strides=2)
+                logits += Conv2DTranspose(f"logits{level}", x, self.num_classes, kernel_size=4, strides=2)
         return logits
 
     def optimizer(self):
@@ -92,7 +98,11 @@ class Model(ModelDesc):
 
 
 def count_overlaps(a, b) -> tuple:
-    """Return the sums of a * b and of a + b over all pixels, [C] and [C], from two [N, H, W, C]."""
+    """
+    Return the sums of a * b and of a + b over all pixels of a batch, [C] and [C], from two [N, H, W, C].
+
+    If a and b are 0 or 1, these are the sizes of the intersection, and of both together: intersection plus union.
+    """
     shared = tf.reduce_sum(a * b, axis=[0, 1, 2])
     total = tf.reduce_sum(a + b, axis=[0, 1, 2])
     return shared, total
@@ -101,14 +111,15 @@ def count_overlaps(a, b) -> tuple:
 def get_data(images: str, annotations: str, *, size: int, shuffle: bool) -> tuple:
     """Return a DataFlow of images uint8 [S, S, 3] and the classes of their pixels int32 [S, S]; the number of classes."""
     coco = COCO(annotations)
-    class_of = {category: k for k, category in enumerate(sorted(coco.cats), start=1)}
+    class_of = {category: k for k, category in enumerate(sorted(coco.cats), start=1)}  # 0 is the background
 
     def read(datapoint):
         (number,) = datapoint
         name = coco.imgs[number]["file_name"]
         image = cv2.imread(f"{images}/{name}")
         label = np.zeros(image.shape[:2], np.uint8)
-        for row in sorted(coco.imgToAnns[number], key=lambda row: -row["area"]):  # small ones in front
+        objects = sorted(coco.imgToAnns[number], key=lambda row: row["area"], reverse=True)
+        for row in objects:  # small objects last, so that large ones do not hide them
             label[coco.annToMask(row) > 0] = class_of[row["category_id"]]
         image = cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA)
         label = cv2.resize(label, (size, size), interpolation=cv2.INTER_NEAREST)
@@ -122,8 +133,8 @@ class MeanIoU(Inferencer):
     """
     Mean over classes of intersection over union, from all test pixels. Also draws the first predictions.
 
-    `val_mean_iou` counts the background as a class, `val_object_iou` does not. `val_background_iou` is the former of a
-    prediction that finds nothing.
+    `val_mean_iou` counts the background as a class, `val_object_iou` does not. `val_background_iou` is what
+    `val_mean_iou` would be for a prediction of background everywhere.
     """
 
     def _before_inference(self) -> None:
@@ -148,16 +159,19 @@ class MeanIoU(Inferencer):
 
     def _after_inference(self) -> dict:
         shared, total = np.array(self.overlaps, np.float64).sum(axis=0)  # [classes], [classes]
-        iou = shared / np.maximum(total - shared, 1)
-        is_there = total > 0  # classes that are neither in the labels nor in the predictions have no IoU
+        union = total - shared
+        iou = shared / np.maximum(union, 1)
+        is_there = union > 0  # classes that are neither in the labels nor in the predictions have no IoU
         is_object = is_there & (np.arange(len(iou)) > 0)
 
+        # Background everywhere: its IoU is its part of all pixels, and that of all other classes is 0.
         num_pixels = np.sum(self.num_pixels, axis=0)  # [classes]
-        background = num_pixels[0] / num_pixels.sum()
+        background_iou = num_pixels[0] / num_pixels.sum()
+        num_classes = np.count_nonzero(num_pixels)
         return {
             "val_mean_iou": iou[is_there].mean(),
             "val_object_iou": iou[is_object].mean(),
-            "val_background_iou": background / np.count_nonzero(num_pixels),
+            "val_background_iou": background_iou / num_classes,
         }
 
 

@@ -33,9 +33,10 @@ GROUP = 6  # images of a class in a batch
 CLASSES = 8  # in a batch
 ORIENTATIONS = 4  # an image for training is also mirrored and turned; each orientation is a class of its own
 NUM_MOVES = 32  # an embedding is the mean over this many random moves of the image, so it depends less on the position
-ANCHORS = [(y, x) for y in (0.2, 0.5, 0.8) for x in (0.2, 0.5, 0.8)]
-DEFORM = imgaug.GaussianDeform(ANCHORS, (SIZE, SIZE), 0.15, 3)
-VARY = imgaug.Affine((0.8, 1.2), (0.12, 0.12), 20, shear=15, border=cv2.BORDER_CONSTANT)
+ANCHORS = [(y, x) for y in (0.2, 0.5, 0.8) for x in (0.2, 0.5, 0.8)]  # a grid, in parts of the size
+# For training: strokes are deformed, and images are scaled, moved, rotated and slanted. MOVE is for embeddings.
+DEFORM = imgaug.GaussianDeform(ANCHORS, (SIZE, SIZE), sigma=0.15, randrange=3)
+VARY = imgaug.Affine((0.8, 1.2), (0.12, 0.12), rotate_max_deg=20, shear=15, border=cv2.BORDER_CONSTANT)
 MOVE = imgaug.Affine((0.85, 1.15), (0.1, 0.1), rotate_max_deg=15, border=cv2.BORDER_CONSTANT)
 
 
@@ -49,15 +50,18 @@ def metric_loss(x, label, kind: str):
         kind: one of LOSSES but "center".
     """
     is_same = tf.equal(label[:, None], label[None, :])  # [N, N]
+    # squared distances [N, N]: |a - b|^2 = |a|^2 + |b|^2 - 2 a b
     norms = tf.reduce_sum(x**2, axis=1)  # [N], squared
     products = tf.matmul(x, x, transpose_b=True)  # [N, N]
-    squares = norms[:, None] + norms[None, :] - 2 * products  # squared distances [N, N]
+    squares = norms[:, None] + norms[None, :] - 2 * products
     squares = tf.maximum(squares, 1e-6)  # the square root has no gradient at 0
     if kind == "contrastive":
+        # images of different classes should have a distance of at least 1
         apart = tf.nn.relu(1 - tf.sqrt(squares)) ** 2
         return tf.reduce_mean(tf.where(is_same, squares, apart))
 
-    is_triplet = tf.logical_and(is_same[:, :, None], ~is_same[:, None, :])  # anchor, positive, negative: [N, N, N]
+    # [anchor, positive, negative]: the distance to the positive minus that to the negative, which should be below -1
+    is_triplet = tf.logical_and(is_same[:, :, None], ~is_same[:, None, :])  # [N, N, N]
     gaps = squares[:, :, None] - squares[:, None, :]  # [N, N, N]
     gaps = tf.boolean_mask(gaps, is_triplet)  # [triplets]
     costs = tf.nn.softplus(gaps) if kind == "soft_triplet" else tf.nn.relu(gaps + 1)
@@ -71,7 +75,9 @@ def center_loss(x, label, num_classes: int, weight: float = 1e-3, rate: float = 
     offset = tf.gather(centers, label) - x  # [N, D]
     members = tf.one_hot(label, num_classes)  # [N, classes]
     count = tf.reduce_sum(members, axis=0)  # [classes]
-    change = tf.matmul(members, offset, transpose_a=True) / (1 + count[:, None])  # [classes, D]
+    total = tf.matmul(members, offset, transpose_a=True)  # [classes, D]: the sum of the offsets of each class
+    change = total / (1 + count[:, None])
+    # UPDATE_OPS run with each step; the centers have no gradient
     tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, centers.assign_sub(rate * change))
     return tf.losses.sparse_softmax_cross_entropy(label, scores) + weight * tf.nn.l2_loss(offset)
 
@@ -120,7 +126,7 @@ class Model(ModelDesc):
 
 
 class Groups(RNGDataFlow):
-    """Images in groups, infinitely: six of each of eight random classes, then of eight others: [image, label]."""
+    """Images in groups, infinitely: [image, label]. CLASSES random classes have GROUP images each: a batch."""
 
     def __init__(self, images: np.ndarray, label: np.ndarray) -> None:
         self.images = images
@@ -129,18 +135,23 @@ class Groups(RNGDataFlow):
     def __iter__(self):
         while True:
             for c in self.rng.choice(np.unique(self.label), CLASSES, replace=False):
-                for index in self.rng.choice(np.flatnonzero(self.label == c), GROUP):
+                members = np.flatnonzero(self.label == c)
+                for index in self.rng.choice(members, GROUP):
                     yield [self.images[index], self.label[index]]
 
 
 def move(images: np.ndarray, seed: int) -> np.ndarray:
-    """Return images that are scaled, rotated and moved at random, the same ones for the same seed."""
-    MOVE.rng = np.random.RandomState(seed)
+    """Return images [N, 28, 28] that are scaled, rotated and moved at random; the same ones for the same seed."""
+    MOVE.rng = np.random.RandomState(seed)  # instead of the stream that every augmentor has
     return np.stack([MOVE.augment(image) for image in images])
 
 
 def read_digits() -> tuple:
-    """Return images [N, 28, 28], labels [N], and whether each image is for training: 0 to 7 of the training split."""
+    """
+    Return images [N, 28, 28] in [0, 1], labels [N], and whether each image is for training [N].
+
+    The digits 0 to 7 of the training split are for training, so 8 and 9 are unseen classes.
+    """
     train = dataset.Digits("train", size=SIZE)
     test = dataset.Digits("test", size=SIZE)
     images = np.concatenate([train.images, test.images])[..., 0]
@@ -152,18 +163,22 @@ def read_digits() -> tuple:
 def read_characters(folder: str) -> tuple:
     """Return the same of <folder>/<alphabet>/<character>/*.png. Four fifths of the classes are for training."""
     paths = sorted(Path(folder).glob("*/*/*.png"))
-    label = np.unique([str(path.parent) for path in paths], return_inverse=True)[1].astype("int32")
-    images = np.stack([1 - cv2.resize(cv2.imread(str(path), 0), (SIZE, SIZE)) / 255 for path in paths])
+    _, label = np.unique([str(path.parent) for path in paths], return_inverse=True)  # a number for each directory
+    label = label.astype("int32")
+    gray = [cv2.imread(str(path), cv2.IMREAD_GRAYSCALE) for path in paths]
+    images = np.stack([1 - cv2.resize(image, (SIZE, SIZE)) / 255 for image in gray])  # bright strokes
     return images, label, label < 0.8 * label.max()
 
 
 def get_data(name: str) -> tuple:
-    """Return training data, with turned and mirrored images as further classes, and held-out data: [images, label]."""
+    """Return (images, label) for training, with turned and mirrored images as further classes, and held-out ones."""
     images, label, is_train = read_digits() if name == "digits" else read_characters(name)
     held_out = move(images[~is_train], seed=0), label[~is_train]  # moved: otherwise, pixels are as good
     images, label = images[is_train], label[is_train]
     turned = np.rot90(images, axes=(1, 2))
-    orientations = [images, images[:, :, ::-1], turned, turned[:, :, ::-1]]
+    mirrored = images[:, :, ::-1]
+    turned_and_mirrored = turned[:, :, ::-1]
+    orientations = [images, mirrored, turned, turned_and_mirrored]
     num_classes = label.max() + 1
     labels = [label + k * num_classes for k in range(ORIENTATIONS)]
     return (np.concatenate(orientations), np.concatenate(labels)), held_out
@@ -184,45 +199,55 @@ def embed(args, model: Model, images: np.ndarray) -> np.ndarray:
 
 def measure_recall(features: np.ndarray, label: np.ndarray, is_unseen: np.ndarray) -> float:
     """Return how many images of unseen classes have the class of their nearest neighbor among all images (recall@1)."""
-    features = features.reshape(len(features), -1)
-    squares = np.sum(features**2, axis=1) - 2 * features @ features.T  # distances, without a constant in each row
-    np.fill_diagonal(squares, np.inf)  # an image is not its own neighbor
-    nearest = squares.argmin(axis=1)
-    return float(np.mean(label[nearest[is_unseen]] == label[is_unseen]))
+    features = features.reshape(len(features), -1)  # [N, D]
+    # |a - b|^2 = |a|^2 + |b|^2 - 2 a b, without |a|^2, which is the same in a row
+    distances = np.sum(features**2, axis=1) - 2 * features @ features.T  # [N, N]
+    np.fill_diagonal(distances, np.inf)  # an image is not its own neighbor
+    nearest = distances.argmin(axis=1)  # [N]
+    is_correct = label[nearest] == label
+    return float(np.mean(is_correct[is_unseen]))
 
 
 def straighten(image: np.ndarray) -> np.ndarray:
     """Return the image with its strokes in the center, upright and of a standard size, by its moments."""
     moments = cv2.moments(image)
-    x = moments["m10"] / moments["m00"]
+    x = moments["m10"] / moments["m00"]  # the center of the strokes
     y = moments["m01"] / moments["m00"]
-    scale = np.sqrt((moments["mu20"] + moments["mu02"]) / moments["m00"]) / 6
-    slant = scale * moments["mu11"] / moments["mu02"]
+    radius = np.sqrt((moments["mu20"] + moments["mu02"]) / moments["m00"])  # of the strokes around it (RMS)
+    scale = radius / 6  # the result has a radius of 6 pixels
+    slant = scale * moments["mu11"] / moments["mu02"]  # to the right, per row of the result
     center = (SIZE - 1) / 2
-    matrix = np.array([[scale, slant, x - (scale + slant) * center], [0, scale, y - scale * center]], "float32")
+    # from a pixel (x, y) of the result to one of the image
+    row_x = [scale, slant, x - (scale + slant) * center]
+    row_y = [0, scale, y - scale * center]
+    matrix = np.array([row_x, row_y], "float32")
     return cv2.warpAffine(image, matrix, (SIZE, SIZE), flags=cv2.WARP_INVERSE_MAP | cv2.INTER_LINEAR)
 
 
 def draw(embedding: np.ndarray, label: np.ndarray, is_unseen: np.ndarray, path: str) -> None:
     """Draw the first two principal components of embeddings; those of unseen classes are large."""
-    centered = embedding - embedding.mean(axis=0)
-    components = np.linalg.svd(centered, full_matrices=False)[2][:2]
-    x, y = components @ centered.T
+    centered = embedding - embedding.mean(axis=0)  # [N, D]
+    _, _, components = np.linalg.svd(centered, full_matrices=False)
+    x, y = components[:2] @ centered.T  # [N], [N]
     figure = Figure(figsize=(4.8, 4.8), tight_layout=True)
     axes = figure.subplots()
-    for c in np.unique(label):
+    classes = np.unique(label)
+    for c in classes:
         chosen = label == c
-        size = 20 if is_unseen[chosen].all() else 4
-        axes.scatter(x[chosen], y[chosen], s=size, label=f"{c}, unseen" if size == 20 else str(c))
+        if is_unseen[chosen].all():
+            axes.scatter(x[chosen], y[chosen], s=20, label=f"{c}, unseen")
+        else:
+            axes.scatter(x[chosen], y[chosen], s=4, label=str(c))
     axes.set(xlabel="first principal component", ylabel="second principal component")
-    if len(np.unique(label)) <= 10:
+    if len(classes) <= 10:
         axes.legend(fontsize="small")
     figure.savefig(path)
 
 
 def report(args, model: Model, images: np.ndarray, label: np.ndarray) -> None:
     """Print the recall of the embedding and of pixels, and draw the embedding."""
-    is_unseen = label >= model.num_classes // ORIENTATIONS
+    num_seen = model.num_classes // ORIENTATIONS
+    is_unseen = label >= num_seen  # the classes for training have the lowest numbers
     embedding = embed(args, model, images)
     draw(embedding, label, is_unseen, f"{args.log_dir}/embedding.png")
     straight = np.stack([straighten(image) for image in images.astype("float32")])

@@ -13,7 +13,7 @@ Source: Jaderberg et al. 2015, "Spatial transformer networks", arXiv 1506.02025.
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import islice, product
 
 import cv2
 import numpy as np
@@ -106,7 +106,7 @@ class Model(ModelDesc):
         glimpse = tf.reshape(x / GAIN, [-1, 2, SIZE, SIZE])
         tf.concat([image, glimpse], axis=2, name="glimpses")
 
-        digits = tf.reshape(read_digit(x), [-1, 2, 10])
+        digits = tf.reshape(read_digit(x), [-1, 2, 10])  # probabilities of the first and the second digit
         pairs = digits[:, 0, :, None] * digits[:, 1, None, :]  # [N, 10, 10]: the probability of each pair
         sums = tf.matmul(tf.reshape(pairs, [-1, 100]), get_sums())  # [N, 19]
         scores = tf.log(sums + 1e-6)
@@ -146,13 +146,13 @@ def get_held_out() -> DataFlow:
     """Return the same 1,000 images in each run, of digits that training does not use."""
     sums = Sums("test")
     sums.rng = np.random.RandomState(0)
-    return DataFromList([datapoint for datapoint, _ in zip(sums, range(NUM_HELD_OUT))], shuffle=False)
+    return DataFromList(list(islice(sums, NUM_HELD_OUT)), shuffle=False)
 
 
 def linear_error(train: DataFlow, held_out: DataFlow) -> float:
     """Return the error of logistic regression on the pixels of 5,000 training images."""
     train.reset_state()
-    images, labels = zip(*[datapoint for datapoint, _ in zip(train, range(5000))])
+    images, labels = zip(*islice(train, 5000))
     held_out_images, held_out_labels = zip(*held_out)
     classifier = LogisticRegression(max_iter=300, C=0.01)
     classifier.fit(np.reshape(images, [len(images), -1]), labels)

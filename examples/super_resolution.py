@@ -31,7 +31,6 @@ from sklearn.datasets import load_sample_images
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
-from tensorpack_lite.tfutils.common import get_global_step_var
 from tensorpack_lite.tfutils.summary import add_moving_summary
 from tensorpack_lite.tfutils.symbolic_functions import psnr
 
@@ -103,12 +102,13 @@ class RandomPatches(RNGDataFlow):
             x = self.rng.randint(small.shape[1] - PATCH + 1)
             mirror = self.rng.choice([-1, 1])
             turns = self.rng.randint(4)
-            patches = [cut(small, y, x, PATCH)]
-            patches.append(cut(large, y * self.scale, x * self.scale, PATCH * self.scale))
-            yield [np.rot90(patch[:, ::mirror], turns) for patch in patches]
+            small_patch = cut(small, y, x, PATCH)
+            large_patch = cut(large, y * self.scale, x * self.scale, PATCH * self.scale)
+            yield [np.rot90(patch[:, ::mirror], turns) for patch in (small_patch, large_patch)]
 
 
 def cut(image: np.ndarray, y: int, x: int, size: int) -> np.ndarray:
+    """Return a square part of an image."""
     return image[y : y + size, x : x + size]
 
 
@@ -122,8 +122,9 @@ class LinearFilter:
 
     def __init__(self, pairs: list, scale: int) -> None:
         self.scale = scale
-        features, targets = zip(*[(self.neighbors(small), self.squares(large)) for small, large in pairs])
-        self.weights = np.linalg.lstsq(np.concatenate(features), np.concatenate(targets), rcond=None)[0]
+        features = np.concatenate([self.neighbors(small) for small, _ in pairs])  # [small pixels, 25]
+        targets = np.concatenate([self.squares(large) for _, large in pairs])  # [small pixels, scale ** 2]
+        self.weights, *_ = np.linalg.lstsq(features, targets, rcond=None)  # [25, scale ** 2]
 
     def neighbors(self, small: np.ndarray) -> np.ndarray:
         """Return the 25 pixels around each of the H W small pixels, [H W, 25]."""
@@ -134,11 +135,13 @@ class LinearFilter:
 
     def squares(self, large: np.ndarray) -> np.ndarray:
         """Return the large pixels at the place of each small pixel, [H W, scale ** 2]."""
-        height, width = large.shape[0] // self.scale, large.shape[1] // self.scale
+        height = large.shape[0] // self.scale
+        width = large.shape[1] // self.scale
         squares = large.reshape(height, self.scale, width, self.scale).transpose([0, 2, 1, 3])
         return squares.reshape(height * width, self.scale**2)
 
     def enlarge(self, small: np.ndarray) -> np.ndarray:
+        """Return the large image: the weighted sums, in the order that `squares` undoes."""
         height, width = small.shape
         squares = self.neighbors(small) @ self.weights
         squares = squares.reshape(height, width, self.scale, self.scale).transpose([0, 2, 1, 3])
@@ -173,8 +176,8 @@ class DrawComparison(Callback):
 def get_photos(folders: list | None) -> tuple:
     """Return training and test photographs, uint8 [H, W] or [H, W, 3], RGB."""
     if folders:
-        train, test = ([image for (image,) in ImageFromFile(sorted(glob(f"{x}/*")))] for x in folders)
-        return train, test
+        train, test = (ImageFromFile(sorted(glob(f"{folder}/*"))) for folder in folders)
+        return [image for (image,) in train], [image for (image,) in test]
     train = [getattr(skimage.data, name)() for name in TRAIN]
     train += [*load_sample_images().images, skimage.data.stereo_motorcycle()[0]]
     return train, [getattr(skimage.data, name)() for name in TEST]
@@ -199,7 +202,9 @@ def main(argv=None) -> None:
     parser.add_argument("--scale", type=int, default=2, help="factor; 2 or 3")
     args = parser.parse_args(argv)
     start(args)
-    train, test = ([get_pair(image, args.scale) for image in images] for images in get_photos(args.images))
+    train_photos, test_photos = get_photos(args.images)
+    train = [get_pair(photo, args.scale) for photo in train_photos]
+    test = [get_pair(photo, args.scale) for photo in test_photos]
     trainer = SimpleTrainer()
     launch_train_with_config(get_config(args, train, test), trainer)
     figures = {

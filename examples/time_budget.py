@@ -25,7 +25,9 @@ class TimeBudget(Extension):
     """
 
     def __init__(self, seconds: float) -> None:
-        self.seconds, self.earlier, self.began = seconds, 0.0, 0.0
+        self.seconds = seconds
+        self.earlier = 0.0  # what earlier training runs have taken
+        self.began = 0.0  # the time at which the loop of this one began
 
     @property
     def spent(self) -> float:

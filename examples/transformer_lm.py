@@ -33,9 +33,11 @@ LENGTH = 128  # characters of a training sequence; those for validation have twi
 LAYERS = 4
 HEADS = 4
 UNITS = 128
-# Attention decreases with the distance (ALiBi). Two heads prefer the previous character and the one before.
-SLOPE = np.array([2, 2, 1 / 4, 1 / 32], "float32")[:, None, None]
-PREFERRED = np.array([1, 2, 0, 0], "float32")[:, None, None]
+# Attention decreases with the distance of characters (ALiBi), in each head with another slope. It is strongest at the
+# preferred distance: two heads look at the previous character, and at the one before it.
+SLOPE = np.array([2, 2, 1 / 4, 1 / 32], "float32").reshape([HEADS, 1, 1])
+PREFERRED = np.array([1, 2, 0, 0], "float32").reshape([HEADS, 1, 1])
+WARM_UP = 100  # steps until the learning rate is reached
 TEMPERATURE = 0.8  # of sampling; smaller is more cautious
 
 
@@ -56,7 +58,7 @@ class Model(ModelDesc):
 
     def build_graph(self, text, following):
         batch, length = tf.unstack(tf.shape(text))  # N, T
-        # what the attention of each layer has seen before; only sampling feeds it
+        # what the attention of each layer has seen before the text: nothing, unless `sample` feeds it
         empty = tf.zeros([batch, LAYERS, 0, UNITS])
         cache = tf.placeholder_with_default(empty, [None, LAYERS, None, UNITS], name="cache")
         bias = attention_bias(past=tf.shape(cache)[2], length=length)  # [HEADS, T, past + T]
@@ -64,17 +66,18 @@ class Model(ModelDesc):
         embedding = tf.get_variable(
             "embedding", [self.num_characters, UNITS], initializer=tf.random_normal_initializer()
         )
+        # A row for each character: FullyConnected would flatten [N, T, UNITS] to [N, T UNITS].
         x = tf.nn.embedding_lookup(embedding, tf.reshape(text, [-1]))  # [N T, UNITS]
         x = tf.cast(x, self.dtype)
         new_cache = []
         small = tf.random_normal_initializer(stddev=0.02)
-        initializers = argscope([FullyConnected, MultiHeadAttention], kernel_initializer=small)
-        with varreplace.custom_getter_scope(get_float32), initializers:
+        layers = [FullyConnected, MultiHeadAttention]
+        with varreplace.custom_getter_scope(get_float32), argscope(layers, kernel_initializer=small):
             for k in range(LAYERS):
                 with tf.variable_scope(f"layer{k}"):
                     x, seen = self.add_layer(x, cache[:, k], bias, [batch, length, UNITS])
                     new_cache.append(seen)
-            x = LayerNorm("ln", x)
+            x = LayerNorm("ln", x)  # [N T, UNITS]
             logits = FullyConnected("scores", x, self.num_characters)
 
         new_cache = tf.stack(new_cache, axis=1)  # [N, LAYERS, past + T, UNITS]
@@ -100,22 +103,23 @@ class Model(ModelDesc):
             x [N T, UNITS], and what the layer has now seen [N, past + T, UNITS].
         """
         y = LayerNorm("ln0", x)
-        y = tf.reshape(y, shape)
-        seen = tf.concat([tf.cast(past, self.dtype), y], axis=1)
+        y = tf.reshape(y, shape)  # [N, T, UNITS]
+        seen = tf.concat([tf.cast(past, self.dtype), y], axis=1)  # [N, past + T, UNITS]
         y = MultiHeadAttention("attention", y, HEADS, value=seen, causal=True, score_bias=bias)  # [N, T, UNITS]
         x += tf.reshape(y, [-1, UNITS])
 
         y = LayerNorm("ln1", x)
-        y = FullyConnected("fc0", y, 4 * UNITS, activation=tf.nn.relu)
-        x += FullyConnected("fc1", y * y, UNITS)  # So et al. 2021, "Primer": squared ReLU
+        y = FullyConnected("fc0", y, 4 * UNITS, activation=tf.nn.relu)  # [N T, 4 UNITS]
+        y = y * y  # So et al. 2021, "Primer": squared ReLU
+        x += FullyConnected("fc1", y, UNITS)
         return x, seen
 
     def optimizer(self):
         step = get_global_step_var()
-        warm_up = tf.minimum(tf.cast(step + 1, tf.float32) / 100, 1.0)
+        warm_up = tf.minimum(tf.cast(step + 1, tf.float32) / WARM_UP, 1.0)
         rate = warm_up * tf.train.cosine_decay(3e-3, step, self.steps)
         opt = tf.train.AdamOptimizer(rate, beta2=0.98)
-        if self.dtype == tf.float16:  # small gradients would become 0; bfloat16 has the range of float32
+        if self.dtype == tf.float16:  # its small gradients would become 0; bfloat16 has the range of float32
             opt = DynamicLossScaleOptimizer(opt)
         return optimizer.apply_grad_processors(opt, [gradproc.GlobalNormClip(1)])
 
@@ -127,9 +131,9 @@ def get_float32(getter, *args, dtype=tf.float32, **kwargs):
 
 def attention_bias(past, length):
     """Return what is added to the scores of attention, [HEADS, length, past + length]."""
-    query = tf.range(past, past + length)[:, None]  # position of the character that looks
-    key = tf.range(past + length)  # position of the character that is looked at
-    distance = tf.cast(query - key, tf.float32)
+    query = tf.range(past, past + length)[:, None]  # position of the character that looks, [length, 1]
+    key = tf.range(past + length)  # position of the character that is looked at, [past + length]
+    distance = tf.cast(query - key, tf.float32)  # [length, past + length]
     return -SLOPE * tf.abs(distance - PREFERRED)
 
 
@@ -141,7 +145,7 @@ def get_data(path: str = "") -> tuple:
     """
     text, held_out = split_pages(read_pages(path, with_source=True))
     train = BatchData(RandomPieces(text, LENGTH), BATCH)
-    validation = BatchData(spread_pieces(held_out, 2 * LENGTH, 256), 32)
+    validation = BatchData(spread_pieces(held_out, 2 * LENGTH, count=256), 32)
     return text, train, validation, held_out
 
 
@@ -156,14 +160,16 @@ def sample(args: argparse.Namespace, text: Text) -> str:
     predictor = OfflinePredictor(config)
     rng = np.random.RandomState(args.seed)
     cache = np.zeros([1, LAYERS, 0, UNITS], "float32")
-    new = text.encode(args.sample)  # the first call reads the whole beginning, later ones a character each
+    new = text.encode(args.sample)  # [T]: first the whole beginning, then a character at a time
     written = ""
     for _ in range(300):
         written += "".join(text.characters[number] for number in new)
-        logits, cache = predictor(new[None], cache[:, :, -2 * LENGTH :])
-        scores = logits[-1] / TEMPERATURE  # [characters]
-        noise = rng.gumbel(size=scores.shape)  # the largest sum is a random draw from the softmax
-        new = np.array([np.argmax(scores + noise)], "int32")
+        recent = cache[:, :, -2 * LENGTH :]  # no more than validation has seen
+        logits, cache = predictor(new[None], recent)
+        scores = logits[-1] / TEMPERATURE  # [characters]: what follows the last one
+        noise = rng.gumbel(size=scores.shape)
+        drawn = np.argmax(scores + noise)  # the same as a random draw from softmax(scores)
+        new = np.array([drawn], "int32")
     return written
 
 

@@ -7,6 +7,8 @@ side. ctc_strips.py imports this module.
 
 from __future__ import annotations
 
+from itertools import islice
+
 import cv2
 import numpy as np
 from sklearn.datasets import load_digits
@@ -78,17 +80,21 @@ def get_svm_error() -> float:
     splits = []
     for flow in (train, test):
         flow.reset_state()
-        splits.append(cut_strips([strip for strip, _ in zip(flow, range(800))]))
+        splits.append(cut_strips(list(islice(flow, 800))))  # there are fewer for testing
     (images, labels), (held_out_images, held_out_labels) = splits
     return 1 - SVC(C=10).fit(images, labels).score(held_out_images, held_out_labels)
 
 
 def pad(sequences: list) -> list:
-    """Convert a list of frames and one of labels to arrays: frames [N, T, D], length [N], label [N, L]."""
-    length = np.array([len(frames) for frames in sequences[0]], "int32")
-    frames = np.zeros([len(length), max(length), sequences[0][0].shape[1]], "float32")
-    label = np.full([len(length), max(len(labels) for labels in sequences[1])], -1, "int32")
-    for k, (x, y) in enumerate(zip(*sequences)):
-        frames[k, : len(x)] = x
-        label[k, : len(y)] = y
-    return [frames, length, label]
+    """Convert a list of frames and one of labels to arrays: frames [N, T, D], length [N], labels [N, L]."""
+    all_frames, all_labels = sequences  # N arrays [T, D] and N arrays [L]
+    count = len(all_frames)
+    length = np.array([len(frames) for frames in all_frames], "int32")
+    num_labels = max(len(labels) for labels in all_labels)
+    num_bands = all_frames[0].shape[1]
+    padded_frames = np.zeros([count, max(length), num_bands], "float32")
+    padded_labels = np.full([count, num_labels], -1, "int32")
+    for k in range(count):
+        padded_frames[k, : len(all_frames[k])] = all_frames[k]
+        padded_labels[k, : len(all_labels[k])] = all_labels[k]
+    return [padded_frames, length, padded_labels]

@@ -35,7 +35,9 @@ def read_columns(path: str, categorical=()) -> dict:
     if path in NAMED:
         return load_named(path)
     with open(path, newline="", encoding="utf-8") as file:
-        columns = {name: np.array(values, object) for name, *values in zip(*csv.reader(file))}
+        columns = {}
+        for name, *values in zip(*csv.reader(file)):  # the columns, each with its name first
+            columns[name] = np.array(values, object)
     for name in categorical:
         find_column(columns, name, path)
     for name in columns.keys() - set(categorical):

@@ -75,12 +75,19 @@ def spread_pieces(numbers: np.ndarray, length: int, count: int) -> DataFlow:
     return DataFromList(pieces, shuffle=False)
 
 
-def count_characters(numbers: np.ndarray, following: np.ndarray, length: int, num_characters: int) -> tuple:
+def number_contexts(numbers: np.ndarray, following: np.ndarray, length: int, num_characters: int) -> tuple:
     """Number the contexts of `length` characters, and the contexts with the next character: two int64 [T]."""
     context = np.zeros(len(following), "int64")
-    for k in range(length, 0, -1):
-        context = context * num_characters + numbers[-len(following) - k : -k]
+    for k in range(length, 0, -1):  # the character k positions earlier
+        earlier = numbers[-len(following) - k : -k]
+        context = context * num_characters + earlier
     return context, context * num_characters + following
+
+
+def look_up(keys: np.ndarray, counts: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Return the counts of the wanted keys; 0 for those that are not in the sorted `keys`."""
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[place] == wanted, counts[place], 0)
 
 
 def ngram_bits(text: Text, held_out: np.ndarray, longest: int = 6) -> float:
@@ -90,21 +97,19 @@ def ngram_bits(text: Text, held_out: np.ndarray, longest: int = 6) -> float:
     Each longer context corrects the probabilities of the shorter one (Witten, Bell 1991, "The zero-frequency problem").
     """
     size = len(text.characters)
-    following, truth = text.numbers[longest:], held_out[longest:]
-    probability = np.full(len(truth), 1 / size)
+    following = text.numbers[longest:]
+    truth = held_out[longest:]
+    probability = np.full(len(truth), 1 / size)  # of each held-out character
     for length in range(longest + 1):
-        context, pair = count_characters(text.numbers, following, length, size)
+        context, pair = number_contexts(text.numbers, following, length, size)
         pairs, pair_counts = np.unique(pair, return_counts=True)
         contexts, context_counts = np.unique(context, return_counts=True)
         _, num_followers = np.unique(pairs // size, return_counts=True)  # different characters after each context
 
-        def look_up(keys, counts, wanted):
-            place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-            return np.where(keys[place] == wanted, counts[place], 0)
-
-        context, pair = count_characters(held_out, truth, length, size)
+        context, pair = number_contexts(held_out, truth, length, size)
         total = look_up(contexts, context_counts, context)
         followers = look_up(contexts, num_followers, context)
-        corrected = (look_up(pairs, pair_counts, pair) + followers * probability) / np.maximum(total + followers, 1)
+        seen = look_up(pairs, pair_counts, pair)
+        corrected = (seen + followers * probability) / np.maximum(total + followers, 1)
         probability = np.where(total > 0, corrected, probability)
     return float(-np.log2(probability).mean())

@@ -77,10 +77,11 @@ def make_anchors(height, width, stride: int, size: float, ratios):
     around its center.
     """
     root = np.sqrt(np.asarray(ratios, "float32"))
-    half = np.stack([size / root, size * root], 1) / 2  # (width, height) [A, 2]
-    shape = np.concatenate([-half, half], 1)  # [A, 4]
+    half = np.stack([size / root, size * root], axis=1) / 2  # (width, height) [A, 2]
+    shape = np.concatenate([-half, half], axis=1)  # boxes around (0, 0), [A, 4]
     x = (tf.cast(tf.range(width), tf.float32) + 0.5) * stride
     y = (tf.cast(tf.range(height), tf.float32) + 0.5) * stride
     x, y = tf.meshgrid(x, y)  # [height, width]
-    centers = tf.stack([x, y, x, y], 2)
-    return tf.reshape(centers[:, :, None, :] + shape, [-1, 4])
+    centers = tf.stack([x, y, x, y], axis=2)  # [height, width, 4]
+    anchors = centers[:, :, None, :] + shape  # [height, width, A, 4]
+    return tf.reshape(anchors, [-1, 4])

@@ -16,7 +16,6 @@ from config import MINI_MASK, Config
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
-from tensorpack_lite.tfutils.common import get_global_step_var
 from tensorpack_lite.tfutils.summary import add_moving_summary
 
 

@@ -28,12 +28,16 @@ class Targets(NamedTuple):
 
 def match_rois(rois, gt_boxes, gt_labels, threshold: float, weight=None) -> Targets:
     """Assign RoIs [N, R, 4] to objects. Those whose largest IoU is below the threshold are background."""
-    iou = pairwise_iou(rois, gt_boxes) * tf.cast(gt_labels > 0, tf.float32)[:, None, :]
-    index = tf.argmax(iou, 2, output_type=tf.int32)
-    label = tf.gather(gt_labels, index, batch_dims=1) * tf.cast(tf.reduce_max(iou, 2) >= threshold, tf.int32)
+    is_object = tf.cast(gt_labels > 0, tf.float32)[:, None, :]  # [N, 1, M]; 0 for padding and crowds
+    iou = pairwise_iou(rois, gt_boxes) * is_object  # [N, R, M]
+    index = tf.argmax(iou, axis=2, output_type=tf.int32)  # [N, R]
+    label = tf.gather(gt_labels, index, batch_dims=1)
+    is_positive = tf.reduce_max(iou, axis=2) >= threshold
+    label *= tf.cast(is_positive, tf.int32)
     if weight is None:
         weight = tf.ones(tf.shape(label))
-    return Targets(label, tf.gather(gt_boxes, index, batch_dims=1), index, weight)
+    box = tf.gather(gt_boxes, index, batch_dims=1)  # [N, R, 4]
+    return Targets(label, box, index, weight)
 
 
 def sample_rois(proposals, scores, gt_boxes, gt_labels, config: Config) -> tuple:
@@ -66,7 +70,8 @@ def box_head(pooled, num_classes: int, config: Config) -> tuple:
 
 def box_losses(logits, deltas, rois, targets: Targets, weights: tuple) -> list:
     """Return the classification and the regression loss, averaged over the RoIs."""
-    label, weight = tf.reshape(targets.label, [-1]), tf.reshape(targets.weight, [-1])
+    label = tf.reshape(targets.label, [-1])  # [N R]
+    weight = tf.reshape(targets.weight, [-1])
     count = tf.maximum(tf.reduce_sum(weight), 1)
     loss = tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label)
     class_loss = tf.reduce_sum(loss * weight) / count
@@ -90,8 +95,10 @@ def mask_head(pooled, num_classes: int, config: Config):
 
 def of_class(masks, label):
     """Return the masks [B, H, W] of one class each, from masks of all classes [B, H, W, classes] and labels [B] from 1 on."""
-    index = tf.stack([tf.range(tf.shape(label)[0]), tf.maximum(label - 1, 0)], 1)
-    return tf.gather_nd(tf.transpose(masks, [0, 3, 1, 2]), index)
+    mask_index = tf.range(tf.shape(label)[0])
+    class_index = tf.maximum(label - 1, 0)
+    by_class = tf.transpose(masks, [0, 3, 1, 2])  # [B, classes, H, W]
+    return tf.gather_nd(by_class, tf.stack([mask_index, class_index], axis=1))
 
 
 def mask_targets(rois, gt_boxes, gt_masks, object_index, size: int):

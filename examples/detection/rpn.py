@@ -40,8 +40,9 @@ def get_anchors(features: list, config: Config) -> list:
 
 def in_crowd(boxes, gt_boxes, gt_labels):
     """Return whether boxes [N, K, 4] lie mostly in a region labeled -1, in which objects are not annotated one by one."""
-    inside = pairwise_intersection(boxes, gt_boxes) * tf.cast(gt_labels < 0, tf.float32)[:, None, :]
-    return tf.reduce_max(inside, 2) > 0.5 * area(boxes)
+    is_crowd = tf.cast(gt_labels < 0, tf.float32)[:, None, :]  # [N, 1, M]
+    inside = pairwise_intersection(boxes, gt_boxes) * is_crowd  # [N, K, M]
+    return tf.reduce_max(inside, axis=2) > 0.5 * area(boxes)
 
 
 def match_anchors(anchors, gt_boxes, gt_labels) -> tuple:
@@ -54,23 +55,26 @@ def match_anchors(anchors, gt_boxes, gt_labels) -> tuple:
     Returns:
         positive [N, K], negative [N, K], and the index of the object with the largest IoU [N, K].
     """
-    anchors = tf.tile(anchors[None], [tf.shape(gt_boxes)[0], 1, 1])
-    iou = pairwise_iou(anchors, gt_boxes) * tf.cast(gt_labels > 0, tf.float32)[:, None, :]  # [N, K, M]
-    best = tf.reduce_max(iou, 2)
-    best_of_object = tf.reduce_max(iou, 1, keepdims=True)
-    is_best_of_object = tf.reduce_any(tf.logical_and(iou >= best_of_object, iou > 0), 2)
+    anchors = tf.tile(anchors[None], [tf.shape(gt_boxes)[0], 1, 1])  # [N, K, 4]
+    is_object = tf.cast(gt_labels > 0, tf.float32)[:, None, :]  # [N, 1, M]
+    iou = pairwise_iou(anchors, gt_boxes) * is_object  # [N, K, M]
+    best = tf.reduce_max(iou, axis=2)  # of each anchor, [N, K]
+    best_of_object = tf.reduce_max(iou, axis=1, keepdims=True)  # [N, 1, M]
+    is_best = tf.logical_and(iou >= best_of_object, iou > 0)  # [N, K, M]
+    is_best_of_object = tf.reduce_any(is_best, axis=2)  # [N, K]
     positive = tf.logical_or(best >= POSITIVE_IOU, is_best_of_object)
     ignored = tf.logical_or(positive, in_crowd(anchors, gt_boxes, gt_labels))
     negative = tf.logical_and(best < NEGATIVE_IOU, tf.logical_not(ignored))
-    return positive, negative, tf.argmax(iou, 2, output_type=tf.int32)
+    return positive, negative, tf.argmax(iou, axis=2, output_type=tf.int32)
 
 
 def sample(eligible, count, limit: int):
     """Return a mask [N, K] of `count` [N] random elements of each row of the mask `eligible`; of all if there are fewer."""
+    # random numbers in [1, 2), and 0 for the others; the `count` largest ones are chosen
     rank = tf.where(eligible, tf.random_uniform(tf.shape(eligible), 1, 2), tf.zeros(tf.shape(eligible)))
     limit = tf.minimum(limit, tf.shape(eligible)[1])
-    largest = tf.nn.top_k(rank, limit).values
-    count = count[:, None]
+    largest = tf.nn.top_k(rank, limit).values  # [N, limit]
+    count = count[:, None]  # [N, 1]
     last = tf.gather(largest, tf.clip_by_value(count - 1, 0, limit - 1), batch_dims=1)  # [N, 1]
     return tf.logical_and(tf.logical_and(eligible, rank >= last), count > 0)
 
@@ -93,11 +97,13 @@ def rpn_losses(logits, deltas, anchors, gt_boxes, gt_labels, config: Config) -> 
     """Return the classification and the regression loss, averaged over the sampled anchors."""
     positive, negative, index = match_anchors(anchors, gt_boxes, gt_labels)
     positive, negative = sample_both(positive, negative, config.rpn_batch, 0.5)
-    positive, negative = tf.cast(positive, tf.float32), tf.cast(negative, tf.float32)
+    positive = tf.cast(positive, tf.float32)
+    negative = tf.cast(negative, tf.float32)
     count = tf.maximum(tf.reduce_sum(positive + negative), 1)
-    loss = tf.nn.sigmoid_cross_entropy_with_logits(logits=logits, labels=positive)
+    loss = tf.nn.sigmoid_cross_entropy_with_logits(logits=logits, labels=positive)  # [N, K]
     class_loss = tf.reduce_sum(loss * (positive + negative)) / count
-    targets = encode(tf.gather(gt_boxes, index, batch_dims=1), anchors[None])
+    objects = tf.gather(gt_boxes, index, batch_dims=1)  # [N, K, 4]
+    targets = encode(objects, anchors[None])
     box_loss = tf.reduce_sum(smooth_l1(deltas - targets, 1 / 9) * positive) / count
     return [tf.identity(class_loss, "rpn_class_loss"), tf.identity(box_loss, "rpn_box_loss")]
 

@@ -35,8 +35,9 @@ from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope
 
 def with_label(image, label):
     """Add ten channels to images [N, 28, 28, 1]: the channel of the label is 1, the others are 0."""
-    planes = tf.tile(tf.reshape(label, [-1, 1, 1, 10]), [1, SIZE, SIZE, 1])
-    return tf.concat([image, planes], 3)
+    planes = tf.reshape(label, [-1, 1, 1, 10])
+    planes = tf.tile(planes, [1, SIZE, SIZE, 1])  # [N, 28, 28, 10]
+    return tf.concat([image, planes], axis=3)
 
 
 @auto_reuse_variable_scope
@@ -50,21 +51,24 @@ class Model(dcgan.Model):
 
     def build_graph(self, image, label):
         z = random_noise(image)
-        label = tf.one_hot(label, 10)
+        label = tf.one_hot(label, 10)  # [N, 10]
         with tf.variable_scope(self.g_scope):
-            generated = dcgan.generator(tf.concat([z, label], 1))
+            generated = dcgan.generator(tf.concat([z, label], axis=1))
         to_sample(generated)
         with tf.variable_scope(self.d_scope):
-            real, fake = discriminator(to_network(image), label), discriminator(generated, label)
+            real = discriminator(to_network(image), label)
+            fake = discriminator(generated, label)
         return build_gan_losses(real, fake)
 
 
 def main(argv=None) -> None:
     args = get_args(__doc__, "conditional_gan", max_epoch=20, argv=argv)
+    trainer = make_trainer(args, Model())
     digits = np.arange(10, dtype="int32")
-    sheet = SampleSheet({"z": np.tile(fixed_noise(8), [10, 1]), "label": np.repeat(digits, 8)}, columns=8)
+    noise = np.tile(fixed_noise(8), [10, 1])  # a row of the sheet has a digit, a column the same noise
+    sheet = SampleSheet({"z": noise, "label": np.repeat(digits, 8)}, columns=8)
     feeds = {"z": fixed_noise(HELD_OUT), "label": np.tile(digits, HELD_OUT // 10)}
-    train_gan(make_trainer(args, Model()), args, sheet, feeds)
+    train_gan(trainer, args, sheet, feeds)
 
 
 if __name__ == "__main__":

@@ -69,7 +69,8 @@ class Model(GANModelDesc):
         return [tf.TensorSpec([None, SIZE, SIZE, 3], tf.uint8, name) for name in ("a", "b")]
 
     def build_graph(self, a, b):
-        a, b = to_network(a), to_network(b)
+        a = to_network(a)
+        b = to_network(b)
         with tf.variable_scope(self.g_scope + "/to_b"):
             fake_b = generator(a)
         with tf.variable_scope(self.g_scope + "/to_a"):
@@ -99,13 +100,16 @@ class Model(GANModelDesc):
 def get_data(data: str) -> tuple:
     """Return training images [a, b], in which a and b are in independent random orders, and test images."""
     if data in ("digits", "scenes"):
-        pairs, test = read_pairs(data, "train"), read_pairs(data, "test")
+        pairs = read_pairs(data, "train")
         a = [x for x, _ in pairs[::2]]
         b = [y for _, y in pairs[1::2]]  # the counterparts of other images
+        test = read_pairs(data, "test")
     else:
-        (a, b), *test = ([read_images(data, split + kind, "*") for kind in "AB"] for split in ("train", "test"))
-        test = list(zip(*test[0]))
-    return JoinData([DataFromList([[x] for x in images]) for images in (a, b)]), test
+        a = read_images(data, "trainA", "*")
+        b = read_images(data, "trainB", "*")
+        test = list(zip(read_images(data, "testA", "*"), read_images(data, "testB", "*")))
+    flows = [DataFromList([[image] for image in images]) for images in (a, b)]
+    return JoinData(flows), test
 
 
 def threshold_distance(test: list) -> float:

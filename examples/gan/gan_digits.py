@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +52,7 @@ def read_images(args: argparse.Namespace, split: str) -> np.ndarray:
     """Return the first 360 images of a split, [360, 28, 28]."""
     images = get_images(args.data, split, args.mnist_dir)
     images.reset_state()
-    return np.stack([image for (image, _), _ in zip(images, range(HELD_OUT))])
+    return np.stack([image for image, _ in islice(images, HELD_OUT)])
 
 
 def to_network(image):

@@ -73,9 +73,12 @@ class GANTrainer(TowerTrainer):
         signature = model.get_input_signature()
         self.register_callback(input.setup(signature))
         self.tower_func = TowerFunc(model.build_graph, signature)
-        losses = self.build_losses(input)
-        networks = zip(model.optimizers(), losses, model.get_gan_var_list())
-        self.build_train_ops(*[(network[0], compute_gradients(*network)) for network in networks])
+        d_loss, g_loss = self.build_losses(input)
+        d_optimizer, g_optimizer = model.optimizers()
+        d_variables, g_variables = model.get_gan_var_list()
+        d_gradients = compute_gradients(d_optimizer, d_loss, d_variables)
+        g_gradients = compute_gradients(g_optimizer, g_loss, g_variables)
+        self.build_train_ops((d_optimizer, d_gradients), (g_optimizer, g_gradients))
 
     def build_losses(self, input: InputSource) -> tuple:
         """Build the model; return `(d_loss, g_loss)`."""
@@ -84,9 +87,12 @@ class GANTrainer(TowerTrainer):
 
     def build_train_ops(self, d_update: tuple, g_update: tuple) -> None:
         """Build `train_op` from (optimizer, gradients) of both networks."""
-        with tf.control_dependencies([grad for _, grads in (d_update, g_update) for grad, _ in grads]):
-            updates = [optimizer.apply_gradients(grads) for optimizer, grads in (d_update, g_update)]
-        self.train_op = tf.group(*updates, name="train_op")
+        (d_optimizer, d_grads), (g_optimizer, g_grads) = d_update, g_update
+        gradients = [grad for grad, _ in [*d_grads, *g_grads]]
+        with tf.control_dependencies(gradients):
+            d_op = d_optimizer.apply_gradients(d_grads)
+            g_op = g_optimizer.apply_gradients(g_grads)
+        self.train_op = tf.group(d_op, g_op, name="train_op")
 
 
 class SeparateGANTrainer(GANTrainer):
@@ -132,4 +138,5 @@ class MultiGPUGANTrainer(GANTrainer):
             lambda: self.tower_func(*input.get_input_tensors()),
             [LeastLoadedDeviceSetter(device, devices) for device in devices],
         )
-        return tuple(tf.add_n(list(of_towers)) / self.num_gpu for of_towers in zip(*losses))
+        d_losses, g_losses = zip(*losses)  # those of all towers
+        return tf.add_n(list(d_losses)) / self.num_gpu, tf.add_n(list(g_losses)) / self.num_gpu

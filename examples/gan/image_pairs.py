@@ -37,13 +37,20 @@ def to_sample(images: list):
 
 def read_images(*path: str) -> list:
     """Return the images that match a pattern: RGB, 64 pixels high, and 64 or (two side by side) 128 pixels wide."""
-    images = [cv2.imread(file)[:, :, ::-1] for file in sorted(glob.glob(os.path.join(*path)))]
-    widths = [SIZE * round(x.shape[1] / x.shape[0]) for x in images]
-    return [cv2.resize(x, (w, SIZE), interpolation=cv2.INTER_AREA) for x, w in zip(images, widths)]
+    images = []
+    for file in sorted(glob.glob(os.path.join(*path))):
+        image = cv2.imread(file)[:, :, ::-1]  # BGR to RGB
+        height, width = image.shape[:2]
+        size = (SIZE * round(width / height), SIZE)
+        images.append(cv2.resize(image, size, interpolation=cv2.INTER_AREA))
+    return images
 
 
 def edges(image: np.ndarray) -> np.ndarray:
-    return np.tile(cv2.Canny(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), 100, 200)[:, :, None], 3)
+    """Return the edges of an RGB image, white on black, uint8 [H, W, 3]."""
+    gray = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
+    lines = cv2.Canny(gray, 100, 200)  # [H, W]
+    return np.tile(lines[:, :, None], 3)
 
 
 def read_digits(which: str) -> list:
@@ -58,8 +65,9 @@ def read_digits(which: str) -> list:
         y, x = rng.randint(512 - 2 * SIZE, size=2)
         piece = texture[y : y + 2 * SIZE, x : x + 2 * SIZE]
         piece = cv2.resize(piece, (SIZE, SIZE), interpolation=cv2.INTER_AREA)
+        white = 255 * digit
         dark = piece[:, :, None] * (1 - digit)
-        pairs.append([np.tile(image.astype("uint8"), 3) for image in (255 * digit, dark)])
+        pairs.append([np.tile(image.astype("uint8"), 3) for image in (white, dark)])
     return pairs
 
 
@@ -99,7 +107,8 @@ def train_on_pairs(args, model: GANModelDesc, data: DataFlow, test: list, measur
     """
     trainer = GANTrainer(QueueInput(BatchData(RepeatedData(data, -1), BATCH)), model)
     names = [spec.name for spec in model.get_input_signature()]
-    feeds = {name: np.stack(images) for name, images in zip(names, zip(*test[:12]))}
+    columns = zip(*test[:12])  # the first images of twelve pairs, and the second ones
+    feeds = {name: np.stack(images) for name, images in zip(names, columns)}
     validation = BatchData(DataFromList(test, shuffle=False), BATCH, remainder=True)
     config = common.get_config_class(args)(
         callbacks=[

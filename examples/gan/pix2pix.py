@@ -76,18 +76,21 @@ class Model(GANModelDesc):
         return [tf.TensorSpec([None, SIZE, SIZE, 3], tf.uint8, name) for name in ("input", "target")]
 
     def build_graph(self, image, target):
-        image, target = to_network(image), to_network(target)
+        image = to_network(image)
+        target = to_network(target)
         with tf.variable_scope(self.g_scope):
             generated = unet(image)
         to_sample([image, generated, target])
         with tf.variable_scope(self.d_scope):
-            real, fake = (patch_scores(tf.concat([image, x], 3)) for x in (target, generated))
+            real = patch_scores(tf.concat([image, target], axis=3))
+            fake = patch_scores(tf.concat([image, generated], axis=3))
         d_loss, adversarial = build_gan_losses(real, fake)
         l1 = tf.reduce_mean(tf.abs(generated - target), name="l1")
         energy = gradient_energy(generated, "energy")
         sharpness = tf.divide(energy, gradient_energy(target, "real_energy"), name="sharpness")
         add_moving_summary(l1, sharpness)
-        return d_loss, L1_WEIGHT * l1 + (0.0 if self.plain else 1.0) * adversarial
+        adversarial_weight = 0.0 if self.plain else 1.0
+        return d_loss, L1_WEIGHT * l1 + adversarial_weight * adversarial
 
     def optimizers(self):
         return tuple(tf.train.AdamOptimizer(2e-4, beta1=0.5) for _ in range(2))

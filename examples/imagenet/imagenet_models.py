@@ -82,6 +82,7 @@ def to_color(datapoint: list) -> list:
 
 
 def cosine(progress: float) -> float:
+    """Return a factor that falls from 1 to 0 along half a cosine."""
     return (1 + np.cos(np.pi * progress)) / 2
 
 

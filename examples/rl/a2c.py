@@ -94,9 +94,10 @@ class Rollouts(RNGDataFlow, Callback):
         steps = []
         while True:
             seen = [next(stream) for stream in streams]
-            state, reward, last, terminal = (np.concatenate(parts) for parts in zip(*seen))
-            scores, value = self.predictor(state)
-            action = (scores + self.rng.gumbel(size=scores.shape)).argmax(1)  # drawn from softmax(scores)
+            state, reward, last, terminal = (np.concatenate(parts) for parts in zip(*seen))  # of all games, [G, ...]
+            scores, value = self.predictor(state)  # [G, A], [G]
+            noise = self.rng.gumbel(size=scores.shape)
+            action = np.argmax(scores + noise, axis=1)  # the same as random draws from softmax(scores)
             for simulator, part in zip(self.simulators, np.split(action, len(self.simulators))):
                 simulator.sender.send(part)
             steps.append((state, action, value, reward, last, terminal))
@@ -107,9 +108,9 @@ class Rollouts(RNGDataFlow, Callback):
 
 def to_batch(steps: list) -> list:
     """Convert T + 1 steps of all games to a batch, without the actions that only started a new episode."""
-    state, action, value, reward, last, terminal = (np.stack(parts) for parts in zip(*steps))
-    returns = lambda_returns(reward[1:], value, last, terminal)
-    used = ~last[:-1]
+    state, action, value, reward, last, terminal = (np.stack(parts) for parts in zip(*steps))  # [T + 1, G, ...]
+    returns = lambda_returns(reward[1:], value, last, terminal)  # [T, G]
+    used = ~last[:-1]  # [T, G]; it also makes one axis of the two
     return [state[:-1][used], action[:-1][used], returns[used]]
 
 
@@ -120,11 +121,12 @@ def lambda_returns(reward, value, last, terminal) -> np.ndarray:
     The rewards are [T, G], the others [T + 1, G]. The value of a terminal state is ignored, since no rewards follow.
     """
     value = np.where(terminal, 0, value)
-    returns = [value[-1]]
+    returns = [value[-1]]  # from the last step to the first one
     for t in reversed(range(len(reward))):
         following = (1 - LAMBDA) * value[t + 1] + LAMBDA * returns[-1]
         returns.append(np.where(last[t], value[t], reward[t] + DISCOUNT * following))
-    return np.stack(returns[:0:-1])
+    returns.reverse()
+    return np.stack(returns[:-1])
 
 
 class Model(GameModel):
@@ -144,11 +146,11 @@ class Model(GameModel):
         value = FullyConnected("critic", hidden, 1)
         value = tf.squeeze(value, 1, name="value")
 
-        surprise = tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=action)
-        advantage = tf.stop_gradient(returns - value)
+        surprise = tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=action)  # [N]
+        advantage = tf.stop_gradient(returns - value)  # [N]: how much better the action was than expected
         policy_cost = tf.reduce_mean(advantage * surprise, name="policy_cost")
         value_cost = tf.reduce_mean(tf.square(returns - value), name="value_cost")
-        entropy = -tf.reduce_sum(tf.nn.softmax(logits) * tf.nn.log_softmax(logits), 1)
+        entropy = -tf.reduce_sum(tf.nn.softmax(logits) * tf.nn.log_softmax(logits), axis=1)  # [N]
         entropy = tf.reduce_mean(entropy, name="entropy")
         cost = tf.add(policy_cost, 0.5 * value_cost - self.args.entropy_weight * entropy, name="cost")
         add_moving_summary(policy_cost, value_cost, entropy, cost)
@@ -158,8 +160,9 @@ class Model(GameModel):
 def main(argv=None) -> None:
     args = get_args(__doc__, "a2c", SMALL, ATARI, argv)
     num_games = args.workers * args.games_per_worker
-    seeds = np.split(100 * args.seed + np.arange(num_games), args.workers)
-    rollouts = Rollouts([Simulator(args.env, some) for some in seeds], args.length)
+    seeds = 100 * args.seed + np.arange(num_games)
+    simulators = [Simulator(args.env, part) for part in np.split(seeds, args.workers)]
+    rollouts = Rollouts(simulators, args.length)
     model = Model(args, Game(args.env, args.seed))
     train_or_play(args, model, rollouts, [rollouts], num_games * args.length)
 

@@ -76,18 +76,23 @@ class Explore(Callback):
 
     def _play(self, num_actions: int) -> None:
         game = self.game
-        random_actions = max(self.args.random_actions, 1 - self.global_step / self.args.exploration)
         for _ in range(num_actions):
-            action = self.rng.randint(game.num_actions)
-            if self.rng.rand() >= random_actions:
-                (scores,) = self.predictor(game.state[None])  # [1, A]
-                action = scores.argmax()
-            # before the action, which changes them
+            action = self._choose_action()
+            # read before the action, which changes them
             frame = game.state[-1]
             last = game.last
             terminal = game.terminal
             reward = game.step(action)
             self.memory.add(frame, action, reward, last, terminal)
+
+    def _choose_action(self) -> int:
+        """Return a random action with a probability that falls from 1 to `random_actions`, otherwise the network's."""
+        random_actions = max(self.args.random_actions, 1 - self.global_step / self.args.exploration)
+        random_action = self.rng.randint(self.game.num_actions)
+        if self.rng.rand() < random_actions:
+            return random_action
+        (scores,) = self.predictor(self.game.state[None])  # [1, A]
+        return int(scores.argmax())
 
 
 @auto_reuse_variable_scope
@@ -96,7 +101,7 @@ def q_values(state: tf.Tensor, num_actions: int) -> tf.Tensor:
     hidden = features(state)
     advantage = FullyConnected("advantage", hidden, num_actions)  # [N, A]
     value = FullyConnected("value", hidden, 1)  # [N, 1]
-    return value + advantage - tf.reduce_mean(advantage, 1, keepdims=True)
+    return value + advantage - tf.reduce_mean(advantage, axis=1, keepdims=True)
 
 
 def double_q_target(returns, discount, online, target) -> tf.Tensor:
@@ -109,15 +114,18 @@ def double_q_target(returns, discount, online, target) -> tf.Tensor:
         online: values of the actions in the next state [N, A], by the online network.
         target: the same, by the target network.
     """
-    best = tf.one_hot(tf.argmax(online, 1), tf.shape(online)[1])  # [N, A]
-    next_value = tf.reduce_sum(best * target, 1)  # [N]
+    best = tf.argmax(online, axis=1)  # [N]
+    is_best = tf.one_hot(best, tf.shape(online)[1])  # [N, A]
+    next_value = tf.reduce_sum(is_best * target, axis=1)  # [N]
     return returns + discount * next_value
 
 
 def copy_to_target() -> tf.Operation:
     """Return the operation that copies the online network to the target network."""
-    pairs = zip(tf.trainable_variables("online/"), tf.model_variables("target/"))
-    return tf.group(*[tf.assign(target, online) for online, target in pairs])
+    online_variables = tf.trainable_variables("online/")
+    target_variables = tf.model_variables("target/")  # where freeze_variables has put them; in the same order
+    pairs = zip(target_variables, online_variables)
+    return tf.group(*[tf.assign(target, online) for target, online in pairs])
 
 
 class Model(GameModel):
@@ -127,9 +135,9 @@ class Model(GameModel):
         return [
             self.state_spec("state"),
             tf.TensorSpec([None], tf.int32, "action"),
-            tf.TensorSpec([None], tf.float32, "return"),
-            tf.TensorSpec([None], tf.float32, "discount"),
-            self.state_spec("next_state"),
+            tf.TensorSpec([None], tf.float32, "return"),  # of the next `num_steps` rewards
+            tf.TensorSpec([None], tf.float32, "discount"),  # of what follows them
+            self.state_spec("next_state"),  # after these rewards
         ]
 
     def build_graph(self, state, action, returns, discount, next_state):
@@ -137,11 +145,12 @@ class Model(GameModel):
         with tf.variable_scope("online"):
             scores = q_values(state, num_actions)
             next_online = q_values(next_state, num_actions)
+        # skip_collection: the optimizer does not see these variables, which are model variables instead of trainable ones
         with tf.variable_scope("target"), varreplace.freeze_variables(skip_collection=True):
             next_target = q_values(next_state, num_actions)
-        scores = tf.identity(scores, name="scores")  # [N, A]
-        chosen = tf.reduce_sum(scores * tf.one_hot(action, num_actions), 1)
-        target = double_q_target(returns, discount, next_online, next_target)
+        scores = tf.identity(scores, name="scores")  # [N, A], for the predictors
+        chosen = tf.reduce_sum(scores * tf.one_hot(action, num_actions), axis=1)  # [N]
+        target = double_q_target(returns, discount, next_online, next_target)  # [N]
         cost = tf.losses.huber_loss(tf.stop_gradient(target), chosen)
         cost = tf.identity(cost, name="cost")
         mean_value = tf.reduce_mean(chosen, name="mean_value")
@@ -153,9 +162,9 @@ def main(argv=None) -> None:
     args = get_args(__doc__, "dqn", SMALL, ATARI, argv)
     game = Game(args.env, args.seed, is_training=True)
     memory = ReplayMemory(args.memory, args.batch, args.num_steps, DISCOUNT, game.shape, game.dtype)
-    copying = PeriodicTrigger(RunOp(copy_to_target), every_k_steps=args.copy_period)
-    callbacks = [Explore(memory, game, args), copying]
-    train_or_play(args, Model(args, game), memory, callbacks, args.actions_per_update)
+    explore = Explore(memory, game, args)
+    update_target = PeriodicTrigger(RunOp(copy_to_target), every_k_steps=args.copy_period)  # also once before training
+    train_or_play(args, Model(args, game), memory, [explore, update_target], args.actions_per_update)
 
 
 if __name__ == "__main__":

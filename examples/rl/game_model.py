@@ -12,7 +12,6 @@ from rl_games import Game
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
-from tensorpack_lite.tfutils.common import get_global_step_var
 
 
 def features(state: tf.Tensor) -> tf.Tensor:

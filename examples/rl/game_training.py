@@ -30,7 +30,9 @@ def play(games: list, predictor) -> list:
         game.restart()
     running = games
     while running:
-        actions = predictor(np.stack([game.state for game in running]))[0].argmax(1)
+        states = np.stack([game.state for game in running])
+        scores = predictor(states)[0]  # [games, actions]
+        actions = scores.argmax(axis=1)
         for game, action in zip(running, actions):
             game.step(action)
         running = [game for game in running if not game.last]
@@ -50,8 +52,9 @@ def choose_at_random(num_actions: int):
 
 def follow_pole(states: np.ndarray) -> list:
     """Push the cart of CartPole in the direction in which the pole leans and falls: a rule without learning."""
-    _, _, angle, velocity = states[:, 0].T
-    return [np.stack([-angle - velocity, angle + velocity], axis=1)]
+    _, _, angle, velocity = states[:, 0].T  # of the pole; the first two are those of the cart
+    falls_right = angle + velocity  # [games]
+    return [np.stack([-falls_right, falls_right], axis=1)]  # scores of the actions "left" and "right"
 
 
 class Evaluation(Callback):

@@ -51,20 +51,28 @@ class ReplayMemory(RNGDataFlow):
 
     def state(self, rows: np.ndarray) -> np.ndarray:
         """Return the states of these rows. Early in an episode, the first frame is repeated."""
-        frames = rows[:, None] - np.arange(self.history)[::-1]
-        return self.get("frame", np.maximum(frames, self.get("start", rows)[:, None]))
+        ago = np.arange(self.history)[::-1]  # e.g. 3, 2, 1, 0: the newest frame is the last one
+        frames = rows[:, None] - ago  # numbers of rows, [N, history]
+        first = self.get("start", rows)[:, None]  # [N, 1]
+        return self.get("frame", np.maximum(frames, first))
 
     def take(self, rows: np.ndarray) -> list:
         """Return the batch that begins with these rows. None of them may be the last one of an episode."""
-        following = rows[:, None] + np.arange(self.num_steps)
+        ahead = np.arange(self.num_steps)
+        following = rows[:, None] + ahead  # numbers of rows, [N, num_steps]
         counts = np.cumprod(~self.get("last", following), axis=1)  # 1 until the end of the episode, then 0
-        returns = (self.get("reward", following) * counts) @ self.discount ** np.arange(self.num_steps)
-        end = rows + counts.sum(axis=1)
-        discount = np.where(self.get("terminal", end), 0, self.discount ** counts.sum(axis=1))
+        rewards = self.get("reward", following) * counts  # [N, num_steps]
+        returns = rewards @ self.discount**ahead  # [N]
+
+        num_rewards = counts.sum(axis=1)  # [N]
+        end = rows + num_rewards
+        discount = np.where(self.get("terminal", end), 0, self.discount**num_rewards)
         return [self.state(rows), self.get("action", rows), returns, discount, self.state(end)]
 
     def __iter__(self):
         while True:
+            # rows whose earlier frames are still there, and whose rewards are already there
             oldest = max(0, self.count - self.capacity) + self.history - 1
             rows = self.rng.randint(oldest, self.count - self.num_steps, size=self.batch)
-            yield self.take(rows[~self.get("last", rows)])
+            has_action = ~self.get("last", rows)
+            yield self.take(rows[has_action])
