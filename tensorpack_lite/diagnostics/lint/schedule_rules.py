@@ -23,7 +23,8 @@ _SHORTEST, _SHORTEST_TO_END = 2, 5  # epochs of a training whose schedules are j
 _NOTHING = 1e-5  # of the largest value: a rate that changes almost nothing
 _LONG = 0.1  # of the training, without a rate
 _SMOOTH = 8  # different values of a schedule that falls continuously
-_CONSTANT, _CHANGED = 0.02, 0.5  # relative changes
+_CONSTANT, _LITTLE, _CHANGED = 0.02, 0.05, 0.5  # relative changes
+_MUCH_LONGER = 20  # times training
 
 
 def schedule_of_another_length(training: ExaminedTraining) -> Iterator[Remark]:
@@ -76,20 +77,37 @@ def _judge(plan: Plan, is_rate: bool) -> tuple[str, str] | None:
 def _are_steps(plan: Plan, values: np.ndarray) -> bool:
     """Return whether a plan that counts epochs does almost nothing in training, and would do something if it counted steps."""
     total = plan.last * plan.steps
-    if plan.steps == 1 or (plan.points and not max(4 * plan.last, total / 10) < plan.points[-1] <= 2 * total):
+    least = max(4 * plan.last, total / 10, plan.steps)
+    if plan.steps == 1 or (plan.points and not least < plan.points[-1] <= 2 * total):
         return False
     by_steps = plan.values(total)
     if not _change(by_steps) > _CHANGED:
         return False
     if _change(values) < _CONSTANT and (plan.points or _change(by_steps[len(by_steps) // 2 :]) > _CONSTANT):
         return True
+    if _rises(values) and values[-1] < _CHANGED * by_steps.max() and _ends_at(plan, total):
+        return True
     longer = plan.values(4 * plan.last)  # still in its warm-up
     return bool(len(longer) and np.all(np.diff(longer) >= 0) and longer[-1] < _CHANGED * by_steps.max())
 
 
+def _rises(values: np.ndarray) -> bool:
+    return bool(len(values) > 1 and np.all(np.diff(values) >= 0) and values[-1] > values[0])
+
+
+def _ends_at(plan: Plan, point: int) -> bool:
+    """Return whether the changes of a plan end at about a point."""
+    before, after, much_later = (plan.value_at(factor * point) for factor in (0.85, 1.05, 1.5))
+    return None not in (before, after) and is_close(after, much_later) and not is_close(before, after)
+
+
 def _is_late(plan: Plan, values: np.ndarray, end: int) -> bool:
-    """Return whether a list of points has different values, of which training sees only one."""
-    if not plan.points or plan.points[-1] < end or _change(values) > _NOTHING:
+    """Return whether a plan has different values, of which training sees only one."""
+    if not plan.points:
+        later = plan.value_at(_MUCH_LONGER * end)
+        is_flat = 0 < _change(values) < _LITTLE and plan.first == 0
+        return is_flat and later is not None and abs(later - values[-1]) > _CHANGED * values.max()
+    if plan.points[-1] < end or _change(values) > _NOTHING:
         return False
     begin = plan.first * plan.scale
     if plan.initial is None and any(begin < point < end for point in plan.points):
