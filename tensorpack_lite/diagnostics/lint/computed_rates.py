@@ -14,7 +14,7 @@ from ...utils.inspection import root_of
 from ...utils.utils import ENDLESS
 from ..data_check.remarks import Remark
 from .graph_view import ASSIGNS, SOURCES, GraphView, constant_of, remark_on
-from .rate_rules import find_rates
+from .rate_rules import find_rates, runs_code_of_user
 from .training import ExaminedTraining
 
 _PACKAGE = __name__.split(".")[0]
@@ -39,6 +39,10 @@ class ComputedRate:
 
     Raises:
         ValueError: the rate depends on anything else.
+
+    Attributes:
+        tensor: the rate.
+        is_fed: whether it depends on a placeholder with a default value, which a callback may feed.
     """
 
     def __init__(self, graph: GraphView, rate: tf.Tensor, step: tf.Variable) -> None:
@@ -51,6 +55,7 @@ class ComputedRate:
         if is_conditional and not all(map(_is_pure, self._library.function)):
             raise ValueError(f"'{rate.name}' depends on functions that may do more than compute.")
         self.tensor = rate
+        self.is_fed = any(op.type == "PlaceholderWithDefault" for op in ops)
         self._ops, self._step = ops, step
 
     @contextlib.contextmanager
@@ -114,7 +119,9 @@ def computed_rates(training: ExaminedTraining) -> Iterator[ComputedRate]:
     for rate in find_rates(training):
         if constant_of(rate) is None and rate.shape.rank == 0:
             with contextlib.suppress(ValueError):
-                yield ComputedRate(training.graph, rate, step)
+                found = ComputedRate(training.graph, rate, step)
+                if not (found.is_fed and runs_code_of_user(training)):
+                    yield found
 
 
 def computed_rate_of_another_length(training: ExaminedTraining) -> Iterator[Remark]:
@@ -151,17 +158,20 @@ def _judge(values: Any, steps: int, epochs: int) -> tuple[str, str] | None:
         return f"is 0 at all steps; {end}", "Correct its values: with a rate of 0, nothing is learnt."
     if epochs < _SHORTEST:
         return None
+    later = values([total * factor for factor in _LATER])
     is_flat = np.ptp(curve) <= _CONSTANT * largest
-    if is_flat and epochs >= _SHORTEST_TO_END and _changes(values([total * factor for factor in _LATER]), curve[-1]):
+    if is_flat and epochs >= _SHORTEST_TO_END and _changes(later, curve[-1]):
         return f"does not change: {end}", "Its schedule counts steps; give it the number of steps in training."
+    if epochs >= _SHORTEST_TO_END and np.all(np.diff(curve) >= 0) and curve[0] < curve[-1] < _CHANGED * later.max():
+        return f"only rises: {end}", "Its warm-up counts steps; make it shorter than training."
     over = times[np.nonzero(np.abs(curve) > _NOTHING * largest)[0].max()]
     if curve[-1] <= _NOTHING * largest and 1 - over / total > _LONG:
         return (
             f"is almost 0 from step {over + 1} on, but {end}",
             "Its schedule counts steps, not epochs; make it longer.",
         )
-    (rest,), later = values([epochs + 1]), curve[times > epochs]
-    if steps > 4 * epochs and len(later) and np.ptp(later) == 0 and rest == curve[-1] < _CHANGED * curve[0]:
+    (after,), rest = values([epochs + 1]), curve[times > epochs]
+    if steps > 4 * epochs and np.ptp(rest) == 0 and after == curve[-1] < _CHANGED * curve[0]:
         text = f"has its last change in the first {epochs} steps, but {end}"
         return text, "Its schedule counts steps, not epochs: multiply its points by the steps of an epoch."
     return None
