@@ -164,10 +164,10 @@ def _judge(values: Any, steps: int, epochs: int) -> tuple[str, str] | None:
         return f"does not change: {end}", "Its schedule counts steps; give it the number of steps in training."
     if epochs >= _SHORTEST_TO_END and np.all(np.diff(curve) >= 0) and curve[0] < curve[-1] < _CHANGED * later.max():
         return f"only rises: {end}", "Its warm-up counts steps; make it shorter than training."
-    over = times[np.nonzero(np.abs(curve) > _NOTHING * largest)[0].max()]
+    over = times[min(np.nonzero(np.abs(curve) > _NOTHING * largest)[0].max() + 1, len(times) - 1)]
     if curve[-1] <= _NOTHING * largest and 1 - over / total > _LONG:
         return (
-            f"is almost 0 from step {over + 1} on, but {end}",
+            f"is almost 0 from step {over} on, but {end}",
             "Its schedule counts steps, not epochs; make it longer.",
         )
     (after,), rest = values([epochs + 1]), curve[times > epochs]

@@ -299,7 +299,7 @@ def in_steps(func):
 def test_rates_that_fall_away(log_lines, func, epochs, count):
     """A rate of which nothing is left after the first epoch has a remark, unless training ends or it rises again."""
     train(callbacks=[in_steps(func)], epochs=epochs)
-    remarks = [remark for remark in found(log_lines) if "the learning rate has fallen from 0.1 to" in remark]
+    remarks = [remark for remark in found(log_lines) if "the learning rate has fallen from 0." in remark]
     assert count == len(remarks)
 
 
