@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Callable, Iterator, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 
+from ...callbacks.param.setter import HyperParamSetter
 from ...compat import tfv1 as tf
 from ...loop.callback import Callback
 from ...tfutils.dependency import operations_needed, operations_of_fetches
 from ...utils.direction import certain_direction
 from ..data_check.remarks import Remark
 from .graph_view import constant_of, remark_on
+from .plans import known_plans
 from .rate_rules import find_rates, variable_behind
 from .signed_loss import SignedLoss, find_signed_loss
 from .training import ExaminedTraining
@@ -24,6 +26,11 @@ _CHANCE = 0.99  # of the cross entropy of equal probabilities
 _LEARNT = 0.8
 _CHANCE_OF_CLASSES = 1.1  # times that of guessing
 _WORSE, _ERRORS = 1.1, 3.0  # times the first costs, and standard errors
+_SLOW, _FAR = (
+    0.05,
+    2.0,
+)  # times the cross entropy of chance: a fall that shows learning, and costs from which falling shows nothing
+_FALLEN = 1e-3  # of a rate in its first epoch
 _READS = ("ReadVariableOp", "VarHandleOp", "VariableV2")
 _RATIO = re.compile(r"(?<![a-z])(acc|accuracy|err|error|incorrect|wrong)s?\d*(?![a-z])")
 
@@ -63,7 +70,7 @@ class FirstEpoch(Callback):
         loss: the cross entropy whose costs are known; None without one.
         first, last: the costs of the first and the last 20 steps; empty if they are not known.
 
-    Runs at: before_train, after_epoch, before_epoch, after_train.
+    Runs at: before_train, after_epoch, before_epoch, before_run (in the second epoch), after_train.
     """
 
     def __init__(self) -> None:
@@ -73,6 +80,8 @@ class FirstEpoch(Callback):
         self._training: ExaminedTraining | None = None
         self._apply: Callable[..., None] | None = None
         self._is_over = False
+        self._rates: list[Any] = []
+        self._values: list[list[float]] = []  # of the rates, at the beginning and end of the epoch
 
     def begin(self, training: ExaminedTraining, losses: list[SignedLoss], apply: Callable[..., None]) -> None:
         """
@@ -90,19 +99,41 @@ class FirstEpoch(Callback):
             self._apply = None
 
     def _after_epoch(self) -> None:
+        if not self._is_over:
+            self._read_rates()
         self._is_over = True
 
     def _before_epoch(self) -> None:
+        if not self._is_over:
+            self._rates = [] if self._training is None else rates_to_watch(self._training)
+            self._read_rates()
         self._end(first_epoch, rates_of_zero)
 
     def _after_train(self) -> None:
         self._end(first_epoch)
 
+    def _read_rates(self) -> None:
+        if self._apply is not None and self._rates:
+            self._values.append([float(value) for value in self.trainer.sess.run(self._rates)])
+
     def _end(self, *rules: Callable[..., Iterator[Remark]]) -> None:
         if self._is_over and self._apply is not None:
             for rule in rules:
                 self._apply(rule, self._training, self)
-            self._apply = self._training = None
+            self._training = None
+            if not self.fallen_rates():
+                self._apply = None
+
+    def fallen_rates(self) -> list[tuple[Any, float, float]]:
+        """Return the rates of which almost nothing is left at the end of the epoch, with their values at its beginning and end."""
+        rows = zip(self._rates, *self._values) if len(self._values) == 2 else ()
+        return [row for row in rows if 0 < abs(row[2]) < _FALLEN * abs(row[1])]
+
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
+        if self._is_over and self._apply is not None and self.local_step == 2:
+            self._apply(falling_rates, self)
+            self._apply = None
+        return None
 
     def sum_of_others(self) -> float:
         """Return the terms of the cost that do not depend on the data, with the present values of the variables."""
@@ -133,7 +164,7 @@ class FirstEpochCost(FirstEpoch):
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         if self._apply is None or self.loss is None or self._is_over:
-            return None
+            return super()._before_run(ctx)
         if not self._is_checked:
             self._is_checked = True
             if _changes_anything([self._args.fetches], ctx.original_args.fetches):
@@ -203,13 +234,21 @@ def first_epoch(training: ExaminedTraining, epoch: FirstEpoch) -> Iterator[Remar
     if last > _WORSE * first and last - first > _ERRORS * error:
         text = f"after the first epoch, the cross entropy is {last:.3g}, and it was {first:.3g} at the beginning."
         yield remark_on("T04", epoch.loss.op, text, advice)
-    elif chance and last >= _CHANCE * chance and (last > first / _WORSE or last < _WORSE * chance):
+    elif chance and last >= _CHANCE * chance and not _is_slow(first - last, first, error, chance):
         text = (
             f"after the first epoch, the cross entropy is {last:.3g}, and that of equal probabilities is {chance:.3g}."
         )
         yield remark_on("T04", epoch.loss.op, text, advice)
     elif chance and last < _LEARNT * chance and epoch.loss.loss is not None and not epoch.loss.is_sigmoid:
         yield from _validation_by_chance(training, epoch.loss.loss.logits.shape.as_list()[-1], last)
+
+
+def _is_slow(fall: float, first: float, error: float, chance: float) -> bool:
+    """Return whether costs that are still above that of chance have fallen enough to show that something is learnt."""
+    last = first - fall
+    if last >= _WORSE * chance and last <= first / _WORSE:
+        return True
+    return first < _FAR * chance and fall > max(_ERRORS * error, _SLOW * chance)
 
 
 def _cost_of_chance(loss: SignedLoss) -> float:
@@ -256,6 +295,32 @@ def rates_of_zero(training: ExaminedTraining, _: FirstEpoch) -> Iterator[Remark]
     if zeros:
         text = "the learning rate is 0 after the first epoch, so the updates change nothing."
         yield remark_on("T04", zeros, text, "Look at what sets or computes it.")
+
+
+def rates_to_watch(training: ExaminedTraining) -> list[Any]:
+    """Return the learning rates that something other than a plan known to G23 changes."""
+    planned = {id(getattr(p.setter.param, "var", None)) for p in known_plans(training, training.find(HyperParamSetter))}
+    variables = [variable_behind(rate) for rate in find_rates(training)]
+    return [variable for variable in variables if variable is not None and id(variable) not in planned]
+
+
+def falling_rates(epoch: FirstEpoch) -> Iterator[Remark]:
+    """
+    T04: in the first epoch, a learning rate has fallen to less than a thousandth, and is not larger in the second one.
+
+    Why: nothing is learnt from then on. A decay that was meant for each epoch happens in each step.
+
+    Does not report training runs of one epoch, or plans that G23 judges.
+
+    Args:
+        epoch: the callback that knows the rates.
+
+    Source: `lambda epoch, _: 0.1 * 0.9**epoch` with step_based=True.
+    """
+    for rate, first, last in epoch.fallen_rates():
+        if abs(float(epoch.trainer.sess.run(rate))) < _FALLEN * abs(first):
+            text = f"the learning rate has fallen from {first:.3g} to {last:.3g} in the first epoch."
+            yield remark_on("T04", rate, text, "Does its decay count steps instead of epochs?")
 
 
 def _is_of_variables(training: ExaminedTraining, rate: tf.Tensor) -> bool:

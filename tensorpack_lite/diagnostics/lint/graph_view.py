@@ -14,7 +14,7 @@ from ...utils.naming import list_names
 from ..data_check.remarks import Remark
 
 ASSIGNS = re.compile(r"^(Ref|Resource)?(Sparse)?(Assign|Apply|Scatter)")
-_SOURCES = re.compile("Iterator|Dequeue|Placeholder|PyFunc|Random|Unstage|StagePeek|ReadFile|Multinomial")
+SOURCES = re.compile("Iterator|Dequeue|Placeholder|PyFunc|Random|Unstage|StagePeek|ReadFile|Multinomial")
 _PASSES_ON = ("Identity", "IdentityN", "Cast", "Reshape", "Squeeze", "ExpandDims", "EnsureShape")
 _MAX_CONSTANT = 10**6  # elements of a constant that is examined
 _OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -102,7 +102,7 @@ class GraphView:
 
     def is_source(self, name: str) -> bool:
         """Return whether an operation brings in data or random numbers."""
-        return _SOURCES.search(self.operations[name].type) is not None
+        return SOURCES.search(self.operations[name].type) is not None
 
     def reads(self, variable: tf.Variable) -> list[Any]:
         """Return the operations that read a variable."""

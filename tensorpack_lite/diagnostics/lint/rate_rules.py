@@ -89,14 +89,18 @@ def _may_be_set(training: ExaminedTraining, variable: tf.Variable) -> bool:
     """Return whether an operation of the graph or a callback may set a variable."""
     if training.updates(variable):
         return True
-    for callback in training.callbacks:
-        is_users = (
-            callback.is_triggered if isinstance(callback, CallbackFactory) else root_of(type(callback)) != _PACKAGE
-        )
-        is_users = is_users or isinstance(callback, HookToCallback)
-        if is_users or (isinstance(callback, HyperParamSetter) and _sets(callback, variable)):
-            return True
-    return False
+    setters = training.find(HyperParamSetter)
+    return runs_code_of_user(training) or any(_sets(setter, variable) for setter in setters)
+
+
+def runs_code_of_user(training: ExaminedTraining) -> bool:
+    """Return whether a callback of the user, or functions or hooks of the user in a callback, may set variables or feed tensors."""
+    return any(
+        callback.is_triggered
+        if isinstance(callback, CallbackFactory)
+        else isinstance(callback, HookToCallback) or root_of(type(callback)) != _PACKAGE
+        for callback in training.callbacks
+    )
 
 
 def _sets(setter: HyperParamSetter, variable: tf.Variable) -> bool:

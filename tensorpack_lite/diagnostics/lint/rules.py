@@ -7,6 +7,7 @@ from typing import Callable, Iterator
 from ..data_check.remarks import Remark
 from . import (
     callback_rules,
+    computed_rates,
     cost_rules,
     epoch_rules,
     method_rules,
@@ -46,6 +47,7 @@ GRAPH_RULES: list[Rule] = [
     method_rules.method_that_nothing_calls,
     callback_rules.no_checkpoint_to_resume,
     schedule_rules.schedule_of_another_length,
+    computed_rates.computed_rate_of_another_length,
     schedule_rules.two_schedules_of_one_parameter,
     rate_rules.rate_of_zero,
     cost_rules.crossed_shapes,

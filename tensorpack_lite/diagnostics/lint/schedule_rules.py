@@ -11,10 +11,14 @@ import numpy as np
 
 from ...callbacks.param.hyperparam import GraphVarParam, ObjAttrParam
 from ...callbacks.param.setter import HyperParamSetter, HyperParamSetterWithFunc, is_close
+from ...callbacks.param.statistic import StatMonitorParamSetter
+from ...callbacks.trigger import PeriodicTrigger
+from ...compat import tfv1 as tf
 from ...loop.callback import Callback
 from ...utils.schedules import is_schedule
 from ...utils.utils import ENDLESS
 from ..data_check.remarks import Remark
+from .graph_view import remark_on
 from .plans import Plan, known_plans
 from .rate_rules import find_rates, has_rate_name, variable_behind
 from .training import ExaminedTraining
@@ -23,7 +27,8 @@ _SHORTEST, _SHORTEST_TO_END = 2, 5  # epochs of a training whose schedules are j
 _NOTHING = 1e-5  # of the largest value: a rate that changes almost nothing
 _LONG = 0.1  # of the training, without a rate
 _SMOOTH = 8  # different values of a schedule that falls continuously
-_CONSTANT, _CHANGED = 0.02, 0.5  # relative changes
+_CONSTANT, _LITTLE, _CHANGED = 0.02, 0.05, 0.5  # relative changes
+_MUCH_LONGER = 20  # times training
 
 
 def schedule_of_another_length(training: ExaminedTraining) -> Iterator[Remark]:
@@ -76,20 +81,39 @@ def _judge(plan: Plan, is_rate: bool) -> tuple[str, str] | None:
 def _are_steps(plan: Plan, values: np.ndarray) -> bool:
     """Return whether a plan that counts epochs does almost nothing in training, and would do something if it counted steps."""
     total = plan.last * plan.steps
-    if plan.steps == 1 or (plan.points and not max(4 * plan.last, total / 10) < plan.points[-1] <= 2 * total):
+    least = max(4 * plan.last, total / 10, plan.steps)
+    if plan.steps == 1 or (plan.points and not least < plan.points[-1] <= 2 * total):
         return False
     by_steps = plan.values(total)
     if not _change(by_steps) > _CHANGED:
         return False
     if _change(values) < _CONSTANT and (plan.points or _change(by_steps[len(by_steps) // 2 :]) > _CONSTANT):
         return True
+    if _rises(values) and values[-1] < _CHANGED * by_steps.max() and _ends_at(plan, total):
+        return True
     longer = plan.values(4 * plan.last)  # still in its warm-up
     return bool(len(longer) and np.all(np.diff(longer) >= 0) and longer[-1] < _CHANGED * by_steps.max())
 
 
+def _rises(values: np.ndarray) -> bool:
+    return bool(len(values) > 1 and np.all(np.diff(values) >= 0) and values[-1] > values[0])
+
+
+def _ends_at(plan: Plan, point: int) -> bool:
+    """Return whether the changes of a plan end at about a point."""
+    before, after, much_later = (plan.value_at(factor * point) for factor in (0.85, 1.05, 1.5))
+    return None not in (before, after) and is_close(after, much_later) and not is_close(before, after)
+
+
 def _is_late(plan: Plan, values: np.ndarray, end: int) -> bool:
-    """Return whether a list of points has different values, of which training sees only one."""
-    if not plan.points or plan.points[-1] < end or _change(values) > _NOTHING:
+    """Return whether a plan has different values, of which training sees only one."""
+    if not plan.points:
+        later = plan.value_at(_MUCH_LONGER * end)
+        if later is None or plan.first:
+            return False
+        is_flat = 0 < _change(values) < _LITTLE and abs(later - values[-1]) > _CHANGED * values.max()
+        return is_flat or (_rises(values) and values[-1] < _CHANGED * later)
+    if plan.points[-1] < end or _change(values) > _NOTHING:
         return False
     begin = plan.first * plan.scale
     if plan.initial is None and any(begin < point < end for point in plan.points):
@@ -148,20 +172,55 @@ def two_schedules_of_one_parameter(training: ExaminedTraining) -> Iterator[Remar
 
     Why: the later one wins at each trigger, so the schedule of the other one has no effect.
 
-    Does not report a warm-up and the schedule after it, equal values, callbacks inside a trigger or a condition, or those
-    that react to something: `HumanHyperParamSetter`, `StatMonitorParamSetter`, and functions of the current value.
+    Does not report a warm-up and the schedule after it, equal values, callbacks inside a trigger by epochs or a condition, or
+    those that react to something: `HumanHyperParamSetter`, functions of the current value, and `StatMonitorParamSetter`, unless
+    the other callback sets its own value after each epoch.
 
     Source: a base schedule that a warm-up without an end overwrites.
     """
-    setters = [cb for cb in training.trainer.find_callbacks(Callback) if isinstance(cb, HyperParamSetter)]
+    callbacks = training.trainer.find_callbacks(Callback)
+    setters = [cb for cb in callbacks if isinstance(cb, HyperParamSetter)]
     plans = {id(plan.setter): plan for plan in known_plans(training, setters)}
+    repeated = [_setter_in_steps(cb) for cb in callbacks]
+    setters += [cb for cb in repeated if cb is not None and _is_absolute(cb)]
+    for setter in setters:
+        yield from _update_and_setter(training, setter, plans.get(id(setter)))
     for first, second in itertools.combinations(setters, 2):
         if _key(first) != _key(second) or first is second:
             continue
         pair = [plans.get(id(setter)) for setter in (first, second)]
-        if _differ(*pair) if None not in pair else _overwrites(first, second, pair):  # type: ignore[arg-type]
+        if _is_undone(first, second, pair):
+            text = f"{first} and {second} set it: what the monitor sets is replaced after each epoch."
+            yield Remark("G24", first.param.readable_name, text, "Keep one of them.")
+        elif _differ(*pair) if None not in pair else _overwrites(first, second, pair):  # type: ignore[arg-type]
             text = f"{first} and {second} set it to different values at the same time, so the second one wins."
             yield Remark("G24", first.param.readable_name, text, "Keep one, or let one begin where the other ends.")
+
+
+def _setter_in_steps(callback: Callback) -> Any:
+    """Return the setter inside a PeriodicTrigger that counts steps."""
+    if not isinstance(callback, PeriodicTrigger) or callback._every_k_steps is None:
+        return None
+    return callback.cb if isinstance(callback.cb, HyperParamSetter) else None
+
+
+def _update_and_setter(training: ExaminedTraining, setter: HyperParamSetter, plan: Plan | None) -> Iterator[Remark]:
+    """Report a variable that a schedule sets, although each step also changes it."""
+    param = setter.param
+    if not isinstance(param, GraphVarParam) or not (plan is not None or _is_absolute(setter)):
+        return
+    run_each_step = training.step | training.graph.before(tf.get_collection(tf.GraphKeys.UPDATE_OPS))
+    if any(op.name in run_each_step for op in training.updates(param.var)):
+        text = f"{setter} sets it, and each step changes it, too."
+        yield remark_on("G24", param.var, text, "Keep the schedule or the update.")
+
+
+def _is_undone(first: HyperParamSetter, second: HyperParamSetter, plans: list[Any]) -> bool:
+    """Return whether a StatMonitorParamSetter meets a callback that sets its own values throughout training."""
+    for monitor, setter, plan in ((first, second, plans[1]), (second, first, plans[0])):
+        if isinstance(monitor, StatMonitorParamSetter):
+            return not plan.points if plan is not None else _is_absolute(setter)
+    return False
 
 
 def _key(setter: HyperParamSetter) -> tuple[int, str]:

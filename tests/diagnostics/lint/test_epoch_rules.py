@@ -275,8 +275,47 @@ def test_first_epochs_without_success(log_lines, kwargs, words):
     """A first epoch that ends with a larger cost, a cost like that of chance, or a rate of 0 has a remark."""
     train(**kwargs)
     remarks = found(log_lines)
-    assert {"T04"} == {remark.split()[0] for remark in remarks}
+    assert {"T04"} == {remark.split()[0] for remark in remarks if "PolynomialDecay" not in remark or "T04" in remark}
     assert words in remarks[-1]
+
+
+def in_steps(func):
+    """Return a schedule of the learning rate in steps, by a function of the script."""
+    return HyperParamSetterWithFunc("learning_rate", func, step_based=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("func", "epochs", "count"),
+    [
+        (lambda step, rate: 0.1 * 0.9**step, 2, 1),
+        (lambda step, rate: 0.9 * rate, 2, 1),
+        (lambda step, rate: 0.1 * 0.99 ** (step / 10), 2, 0),
+        (lambda step, rate: 0.1 * 0.9**step, 1, 0),
+        (lambda step, rate: 0.1 * (1 + 1e-5 - step % 120 / 120), 2, 0),
+    ],
+    ids=["function", "factor", "slow", "one epoch", "restarts"],
+)
+def test_rates_that_fall_away(log_lines, func, epochs, count):
+    """A rate of which nothing is left after the first epoch has a remark, unless training ends or it rises again."""
+    train(callbacks=[in_steps(func)], epochs=epochs)
+    remarks = [remark for remark in found(log_lines) if "the learning rate has fallen from 0." in remark]
+    assert count == len(remarks)
+
+
+def far_from_chance(image, label):
+    """A cost that begins above that of chance."""
+    start = tf.constant_initializer([1.9] + 9 * [0.0])
+    logits = FullyConnected("fc", 1e-3 * image, 10, kernel_initializer=tf.zeros_initializer(), bias_initializer=start)
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rate", "count"), [(0.1, 0), (1e-5, 1)], ids=["slow", "stuck"])
+def test_costs_above_that_of_chance(log_lines, rate, count):
+    """A cost that is still above that of chance, but clearly falls, has no remark."""
+    train(far_from_chance, rate=rate)
+    assert count == len(found(log_lines))
 
 
 def with_statistics(image, label):

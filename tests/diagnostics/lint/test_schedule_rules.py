@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fakes.linted import Classifier, lint
+from fakes.linted import Classifier, lint, updates
 
 from tensorpack_lite.callbacks.param.hyperparam import ObjAttrParam
 from tensorpack_lite.callbacks.param.schedule import ScheduledHyperParamSetter
@@ -74,6 +74,9 @@ def judged(callbacks, epochs=90, first=1, **kwargs):
         (lambda: function(schedules.cosine(0.1, 45000)), "its points look like steps"),
         (lambda: function(schedules.step(0.1, [15000, 30000])), "its points look like steps"),
         (lambda: function(schedules.constant(0.1, warmup=2000)), "its points look like steps"),
+        (lambda: function(schedules.cosine(0.1, 45000, warmup=1000)), "its points look like steps"),
+        (lambda: function(schedules.cosine(0.1, 800)), "its changes come too late"),
+        (lambda: function(schedules.inverse_sqrt(0.1, 10**6), step_based=True), "its changes come too late"),
         (lambda: points([(30, 0.01), (60, 0.001)], step_based=True), "its last change is in the first of 90 epochs"),
         (lambda: points([(0, 0.1), (90, 0.0)], step_based=True, interp="linear"), "its last change is in the first"),
         (lambda: function(schedules.cosine(0.1, 90), step_based=True), "its last change is in the first of 90 epochs"),
@@ -104,6 +107,7 @@ def test_schedules_of_another_length(setter, words):
         lambda: function(schedules.cosine_restarts(0.1, 10, growth=2)),
         lambda: function(schedules.inverse_sqrt(0.1, 4000), step_based=True),
         lambda: function(schedules.constant(0.1, warmup=300), step_based=True),
+        lambda: function(schedules.inverse_sqrt(0.1, 60 * STEPS), step_based=True),
         lambda: function(schedules.constant(0.1)),
         lambda: function(schedules.step(0.1, [30, 60, 80], warmup=5)),
         lambda: function(schedules.one_cycle(0.1, 90 * STEPS), step_based=True),
@@ -120,10 +124,12 @@ def test_schedules_of_the_right_length(setter):
     [
         (lambda: points([(30, 0.01)]), 4),
         (lambda: function(schedules.cosine(0.1, 90)), 2),
+        (lambda: function(schedules.cosine(0.1, 90, warmup=5)), 3),
+        (lambda: points([(0, 0.1), (60, 0.01), (120, 0.001)]), 2),
         (lambda: function(schedules.cosine(0.1, 10)), ENDLESS),
         (lambda: points([(1, 0.1), (200000, 0.01)]), ENDLESS),
     ],
-    ids=["a trial", "a short trial", "endless", "endless, late"],
+    ids=["a trial", "a short trial", "a trial of a warm-up", "a trial of points", "endless", "endless, late"],
 )
 def test_training_runs_that_do_not_judge_schedules(setter, epochs):
     """A schedule has no remark in a trial of few epochs, or in a training without an end."""
@@ -161,6 +167,82 @@ def rated(make, wrap=tf.train.AdamOptimizer):
 def variable(value, name=RATE):
     """Create the variable of a learning rate."""
     return tf.get_variable(name, initializer=float(value), trainable=False)
+
+
+def step():
+    """Return the step counter."""
+    return tf.train.get_or_create_global_step()
+
+
+def stairs(bounds, values):
+    """Return a rate by steps."""
+    return tf.train.piecewise_constant(tf.cast(step(), tf.int32), bounds, values)
+
+
+@pytest.mark.parametrize(
+    ("make", "epochs", "words"),
+    [
+        (lambda: stairs([1000, 2000], [0.0, 0.1, 0.01]), 2, "is 0 at all steps"),
+        (lambda: stairs([1000, 2000], [0.0, 0.1, 0.01]), 1, "is 0 at all steps"),
+        (lambda: tf.placeholder_with_default(0.0, []), 2, "is 0 at all steps"),
+        (lambda: tf.train.exponential_decay(0.1, step(), 1, 0.9), 3, "is almost 0 from step"),
+        (lambda: tf.train.polynomial_decay(0.1, step(), 500, 0.0), 3, "is almost 0 from step"),
+        (lambda: stairs([1, 2], [0.1, 0.01, 0.001]), 3, "has its last change in the first 3 steps"),
+        (lambda: stairs([32000, 48000], [0.1, 0.01, 0.001]), 20, "does not change: training ends after step 10000"),
+        (lambda: tf.train.exponential_decay(0.1, step(), 500000, 0.1, staircase=True), 20, "does not change"),
+        (lambda: 0.1 * tf.minimum(1.0, tf.cast(step() + 1, tf.float32) / 1e5), 20, "only rises"),
+    ],
+)  # fmt: skip
+def test_computed_rates_of_another_length(make, epochs, words):
+    """A rate that the graph computes from the step has a remark if it is 0, ends early, never changes or counts epochs."""
+    (remark,) = judged([], epochs, model=rated(make))
+    assert "G23" == remark.rule
+    assert words in remark.text
+    assert remark.place
+
+
+@pytest.mark.parametrize(
+    ("make", "epochs"),
+    [
+        (lambda: stairs([500, 1000], [0.1, 0.01, 0.001]), 3),
+        (lambda: stairs([500], [0.0, 0.1]), 3),
+        (lambda: tf.train.exponential_decay(0.1, step(), 500, 0.7, staircase=True), 3),
+        (lambda: tf.train.cosine_decay(0.1, step(), 1500), 3),
+        (lambda: tf.train.cosine_decay(0.1, step(), 1500), 1),
+        (lambda: tf.train.polynomial_decay(0.1, step(), 1500, 0.0, power=5.0), 3),
+        (lambda: stairs([32000, 48000], [0.1, 0.01, 0.001]), 4),
+        (lambda: 0.1 * tf.minimum(1.0, tf.cast(step() + 1, tf.float32) / 1e4), 2),
+        (lambda: 0.1 * tf.minimum(1.0, tf.cast(step(), tf.float32) / 5000), 20),
+        (lambda: tf.train.exponential_decay(variable(0.1), step(), 1, 0.9), 3),
+        (lambda: tf.train.cosine_decay_restarts(0.1, step(), 500), 3),
+        (lambda: tf.train.cosine_decay(0.1, step(), 1500), ENDLESS),
+    ],
+)  # fmt: skip
+def test_computed_rates_of_the_right_length(make, epochs):
+    """Decays within training, warm-ups, trials, and rates that depend on more than the step have no remark."""
+    assert [] == judged([], epochs, model=rated(make))
+
+
+def test_computed_rate_that_a_callback_may_feed():
+    """A placeholder's default value of 0 has no remark if a callback of the user may feed it."""
+    model = rated(lambda: tf.placeholder_with_default(0.0, []))
+    assert [] == judged([CallbackFactory(trigger=lambda self: None)], 2, model=model)
+
+
+def changed_in_steps():
+    """Create a rate that each step changes."""
+    rate = variable(0.1)
+    tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, tf.assign(rate, 0.999 * rate))
+    return rate
+
+
+def test_schedule_of_a_rate_that_steps_change():
+    """A schedule of a variable that an update operation changes has a remark, but not a reaction to a statistic."""
+    model = lambda: rated(changed_in_steps)  # noqa: E731
+    (remark,) = judged([points([(30, 0.01)]), updates()], model=model())
+    assert ("G24", RATE) == (remark.rule, remark.name)
+    monitor = StatMonitorParamSetter(RATE, "cost", lambda rate: rate / 2, 0, 3)
+    assert [] == judged([monitor, updates()], model=model())
 
 
 def unused_variable():
@@ -227,6 +309,12 @@ WARMUP = [(0, 0.01), (5, 0.1)]
         lambda: [function(schedules.cosine(0.1, 90)), function(schedules.cosine(0.2, 90 * STEPS), step_based=True)],
         lambda: [points([(30, 0.01)]), function(lambda epoch, rate: 0.1 * 0.97**epoch)],
         lambda: [function(lambda epoch, rate: 0.1 / (epoch + 1)), function(lambda epoch, _: 0.1 * 0.97**epoch)],
+        lambda: [StatMonitorParamSetter(RATE, "cost", lambda rate: rate / 2, 0, 3), function(lambda epoch, _: 0.1 * 0.9**epoch)],
+        lambda: [function(schedules.cosine(0.1, 90)), StatMonitorParamSetter(RATE, "cost", lambda rate: rate / 2, 0, 3)],
+        lambda: [
+            PeriodicTrigger(function(lambda epoch, _: 0.1 * (1 + epoch)), every_k_steps=10),
+            function(schedules.cosine(0.1, 90)),
+        ],
         lambda: [
             ScheduledHyperParamSetter(ObjAttrParam(HOLDER, "rate"), [(20, value)]) for value in (0.1, 0.2)
         ],
@@ -250,6 +338,11 @@ def test_two_schedules_of_one_parameter(setters):
         lambda: [points([(30, 0.01)]), function(lambda epoch, rate: rate * 0.97)],
         lambda: [points([(30, 0.01)]), function(lambda epoch, rate: 0.05 if epoch == 10 else None)],
         lambda: [points([(30, 0.01)]), StatMonitorParamSetter(RATE, "cost", lambda rate: rate / 2, 0, 3)],
+        lambda: [
+            StatMonitorParamSetter(RATE, "cost", lambda rate: rate / 2, 0, 3),
+            function(lambda epoch, rate: 0.05 if epoch == 1 else rate),
+        ],
+        lambda: [PeriodicTrigger(function(lambda epoch, rate: rate * 0.9), every_k_steps=10), function(schedules.cosine(0.1, 90))],
         lambda: [points([(30, 0.01)]), PeriodicTrigger(points([(30, 0.02)]), every_k_epochs=7)],
         lambda: [
             ScheduledHyperParamSetter(ObjAttrParam(holder, "rate"), [(20, value)])
