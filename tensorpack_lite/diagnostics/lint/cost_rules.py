@@ -11,10 +11,12 @@ from ...tfutils.loss_scale import DynamicLossScaleOptimizer
 from ...tfutils.proxy_optimizer import ProxyOptimizer, created_wrappers
 from ...utils.naming import MOVING_SUMMARY_OPS_KEY, list_names
 from ..data_check.remarks import Remark
-from .graph_view import constant_of, place_of, remark_on, trace_back
+from .graph_view import computes_same, constant_of, place_of, remark_on, trace_back
+from .losses import find_cross_entropies
 from .training import ExaminedTraining
 
 _BINARY = ("Div", "DivNoNan", "Maximum", "Minimum", "Mul", "RealDiv", "SquaredDifference", "Sub")
+_RESHAPES = ("Cast", "ExpandDims", "Identity", "Reshape", "Squeeze", "StridedSlice", "Transpose")
 _OF_SHAPE = ("OnesLike", "Rank", "Shape", "ShapeN", "Size", "ZerosLike")
 _NORMS = ("Abs", "L2Loss", "Norm", "Square")
 _SUMS = ("Add", "AddN", "AddV2", "Identity", "L2Loss", "Mul", "Sum")
@@ -23,7 +25,7 @@ _REGULARIZATION = re.compile(r"regulari[sz]|weight_?decay|(^|_)wd(_|$)|(^|_)(l1|
 
 def crossed_shapes(training: ExaminedTraining) -> Iterator[Remark]:
     """
-    G25: in the cost, a prediction [N, 1] meets labels or weights [N], or the reverse, which gives [N, N].
+    G25: in the cost, a prediction [N, 1] meets labels or weights [N] or [1, N], or the reverse, which gives [N, N].
 
     Why: broadcasting compares each prediction with all labels, so the model learns the mean of the labels.
 
@@ -39,7 +41,9 @@ def crossed_shapes(training: ExaminedTraining) -> Iterator[Remark]:
         befores = [training.graph.before([tensor]) for tensor in op.inputs]
         is_prediction = [bool(before & variables) for before in befores]
         is_data = [any(map(training.graph.is_source, before)) for before in befores]
-        if sorted(is_prediction) == [False, True] and all(is_data):
+        is_row = len({tensor.shape.rank for tensor in op.inputs}) == 1
+        is_range = is_row and any(training.graph.operations[name].type == "Range" for name in set.union(*befores))
+        if sorted(is_prediction) == [False, True] and all(is_data) and not is_range:
             shapes = " meets ".join(_show_shape(tensor, training.input_names) for tensor in op.inputs)
             text = f"{shapes}, which gives [N, N]: each prediction meets all labels."
             yield remark_on("G25", op, text, "Give both the same shape, e.g. with tf.squeeze(x, axis=1).")
@@ -51,11 +55,24 @@ def _without_gradients(training: ExaminedTraining) -> Collection[str]:
 
 
 def _are_crossed(first: tf.Tensor, second: tf.Tensor) -> bool:
-    """Return whether one shape is [N, 1], and the other one [N], with N above 1 or unknown."""
+    """Return whether one shape is [N, 1], and the other one [N] or a [1, N] made of N samples, with N above 1 or unknown."""
+    if first.shape.rank == second.shape.rank == 2:
+        column, row = sorted((first, second), key=lambda tensor: tensor.shape.as_list()[0] == 1)
+        size, width = row.shape.as_list()
+        return size == 1 and column.shape.as_list() == [width, 1] and width != 1 and _row_of(row) is not None
     if {first.shape.rank, second.shape.rank} != {1, 2}:
         return False
     vector, column = sorted((first.shape.as_list(), second.shape.as_list()), key=len)
     return column[1] == 1 and column[0] == vector[0] != 1
+
+
+def _row_of(tensor: tf.Tensor) -> tf.Tensor | None:
+    """Return the vector [N] or column [N, 1] from which a row [1, N] is made by changing its shape; None if there is none."""
+    while tensor.shape.rank != 1 and tensor.shape[1:].as_list() != [1]:
+        if tensor.op.type not in _RESHAPES or tensor.shape.rank is None:
+            return None
+        tensor = tensor.op.inputs[0]
+    return tensor
 
 
 def _show_shape(tensor: tf.Tensor, input_names: dict[str, str]) -> str:
@@ -114,8 +131,15 @@ def _elsewhere(training: ExaminedTraining) -> tuple[str, ...]:
 def _is_added(training: ExaminedTraining, name: str) -> bool:
     """Return whether the cost depends on an operation; if the trainer does not know its costs, whether a value of the data does."""
     # TensorFlow 2 computes a loss from inside a condition again where it is used, under the same name
-    if name in training.step or training.cost is not None or name not in training.graph.operations:
+    operations = training.graph.operations
+    if name in training.step or name not in operations:
         return name in training.step
+    # tf.get_variable(regularizer=...) collects a loss that is computed again by whatever adds it
+    op = operations[name]
+    if any(user.type == op.type and computes_same(user, op) for user in map(operations.get, training.step)):
+        return True
+    if training.cost is not None:
+        return False
     sums = [op for op in training.graph.in_order(training.graph.after([name])) if op.type in _SUMS]
     return any(training.graph.is_source(before) for op in sums for before in training.graph.before([op]))
 
@@ -148,8 +172,8 @@ def input_without_use(training: ExaminedTraining) -> Iterator[Remark]:
     Why: a mask, weights or a second image were forgotten, or another input is used in their place. The shape of an input alone
     does not count.
 
-    Does not report labels, which are integers [N] or numbers, strings, inputs that inference uses, or names that begin with
-    "unused".
+    Does not report strings, inputs that inference uses, or names that begin with "unused". Reports labels, which are integers
+    [N] or numbers, only if a mask of them is computed and not used, or the model's own predictions are the labels.
 
     Source: models with two inputs that read one of them twice.
     """
@@ -166,15 +190,48 @@ def input_without_use(training: ExaminedTraining) -> Iterator[Remark]:
         behind = training.graph.after([op.name for op in trained.consumers()], lambda op: op.type not in _OF_SHAPE)
         values = {name for name in behind & needed if training.graph.operations[name].type not in _OF_SHAPE}
         is_used = values or any(tensor.consumers() for tensor in others)
-        if not is_used and _is_for_training(spec):
+        if is_used or (spec.name or "unused").startswith("unused"):
+            continue
+        if not _is_for_training(spec) and spec.dtype.is_integer and _is_forgotten(training, behind):
+            text = "nothing depends on what the model computes from this input."
+            yield Remark("G02", spec.name, text, "Use the result, or remove it.")
+        elif not _is_for_training(spec) and spec.dtype.is_integer and _learns_own_predictions(training):
+            text = (
+                "nothing depends on this input, and the labels of the cross entropy are the argmax of its own logits."
+            )
+            yield Remark("G02", spec.name, text, "Give the labels to the cross entropy.")
+        elif _is_for_training(spec):
             text = "neither the cost nor a statistic depends on this input, or only on its shape."
             advice = f"Use it in build_graph, remove it from inputs(), or call it unused_{spec.name}."
             yield Remark("G02", spec.name, text, advice)
 
 
 def _is_for_training(spec: Any) -> bool:
-    is_meant = not (spec.name or "unused").startswith("unused")
-    return is_meant and (spec.dtype.is_floating or (spec.dtype.is_integer and spec.shape.rank not in (0, 1)))
+    return spec.dtype.is_floating or (spec.dtype.is_integer and spec.shape.rank not in (0, 1))
+
+
+def _is_forgotten(training: ExaminedTraining, names: Collection[str]) -> bool:
+    """Return whether some operations, on which nothing depends, multiply or select values of the model, e.g. with a mask."""
+    variables = {variable.op.name for variable in tf.trainable_variables()}
+    for op in training.graph.in_order(names):
+        values = [tensor for tensor in op.inputs if tensor.op.name not in names and tensor.shape.rank not in (0, 1)]
+        if op.type in ("Mul", "Select", "SelectV2") and training.graph.before(values) & variables:
+            return True
+    return False
+
+
+def _learns_own_predictions(training: ExaminedTraining) -> bool:
+    """Return whether the labels of a cross entropy are the argmax of its logits."""
+    for loss in find_cross_entropies(training.graph, training.before_cost):
+        labels = trace_back(loss.labels) if loss.labels is not None else loss.logits
+        if labels.op.type == "OneHot":
+            labels = trace_back(labels.op.inputs[0])
+        if labels.op.type == "ArgMax":
+            scores = trace_back(labels.op.inputs[0])
+            scores = trace_back(scores.op.inputs[0]) if scores.op.type in ("Softmax", "Sigmoid") else scores
+            if scores is trace_back(loss.logits):
+                return True
+    return False
 
 
 def wrapper_without_use(training: ExaminedTraining) -> Iterator[Remark]:

@@ -129,6 +129,33 @@ def trace_back(tensor: tf.Tensor, until: Collection[str] = ()) -> tf.Tensor:
     return tensor
 
 
+def computes_same(first: Any, second: Any) -> bool:
+    """Return whether two operations compute the same values: equal operations of the same variables, data and constants."""
+    waiting, seen = [(first, second)], set()
+    while waiting:
+        left, right = waiting.pop()
+        if left is right or (left.name, right.name) in seen:
+            continue
+        seen.add((left.name, right.name))
+        if left.type != right.type or not _is_function(left) or _attributes(left) != _attributes(right):
+            return False
+        if [tensor.value_index for tensor in left.inputs] != [tensor.value_index for tensor in right.inputs]:
+            return False
+        waiting += [(tensor.op, its_pair.op) for tensor, its_pair in zip(left.inputs, right.inputs)]
+    return True
+
+
+def _is_function(op: Any) -> bool:
+    """Return whether the outputs of an operation follow from its inputs and attributes."""
+    if op.op_def is None or (op.op_def.is_stateful and op.type != "ReadVariableOp"):
+        return False
+    return len(op.inputs) > 0 or op.type == "Const"
+
+
+def _attributes(op: Any) -> dict[str, Any]:
+    return {name: value for name, value in op.node_def.attr.items() if not name.startswith("_")}
+
+
 def constant_of(tensor: tf.Tensor) -> np.ndarray | None:
     """
     Return the value of a constant from which a tensor is made by changing only its shape or dtype; None if there is none.

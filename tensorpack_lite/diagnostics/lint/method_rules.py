@@ -53,7 +53,7 @@ def method_that_nothing_calls(training: ExaminedTraining) -> Iterator[Remark]:
             if moment is None or type(method) is not FunctionType or name in inherited or moment in defined:
                 continue
             functions = [method for method in defined.values() if type(method) is FunctionType]
-            if any(_has_name(method.__code__, name) for method in functions) or _is_in_files(name):
+            if any(_names_itself(method, name) for method in functions) or _is_in_files(name):
                 continue
             code = method.__code__
             place = show_place(code.co_filename, code.co_firstlineno)
@@ -81,6 +81,11 @@ def _without_doubles(name: str) -> str:
     return re.sub(r"([a-z])\1", r"\1", name)
 
 
+def _names_itself(method: FunctionType, name: str) -> bool:
+    """Return whether a method has a name in its code; its docstring does not count."""
+    return _has_name(method.__code__, name) and method.__doc__ != name
+
+
 def _has_name(code: CodeType, name: str) -> bool:
     """Return whether a function, or one inside it, has a name as an attribute, variable or string."""
     return (
@@ -99,11 +104,24 @@ def _is_in_files(name: str) -> bool:
         try:
             with tokenize.open(path) as file:
                 text = file.read()
-            if name in text and any(_is_use(node, name) for node in ast.walk(ast.parse(text))):
+            if name in text and any(_is_use(node, name) for node in _walk(ast.parse(text))):
                 return True
         except (OSError, SyntaxError, ValueError):
             return True
     return False
+
+
+def _walk(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a tree, without the strings that are statements of their own, such as docstrings."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += [child for child in ast.iter_child_nodes(node) if not _is_text(child)]
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and type(node.value).__name__ in ("Str", "Constant")
 
 
 def _is_use(node: ast.AST, name: str) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Iterator
 
+from ...callbacks.inference import ClassificationError
 from ...compat import tfv1 as tf
-from ...utils.direction import better_direction
+from ...utils.direction import better_direction, certain_direction
 from ..data_check.remarks import Remark
 from .graph_view import constant_of, remark_on, trace_back
 from .training import ExaminedTraining
@@ -25,19 +26,62 @@ def statistic_with_wrong_name(training: ExaminedTraining) -> Iterator[Remark]:
     Reports a tensor of the first training tower whose name has one of these words, if it is made of a comparison that is
     averaged, negated or subtracted from 1.
 
+    Reports the name that a `ClassificationError` has, too.
+
     Source: `ClassificationError` of a vector of right predictions.
     """
     inference = tuple(f"{name}/" for name in training.inference_names)
     for op in training.graph.operations.values():
-        name = re.sub(r"_\d+$", "", op.name.rpartition("/")[2]).lower()
-        direction = better_direction(name) if _COUNTS.search(name) and len(op.outputs) == 1 else 0
+        direction = _direction(op.name) if len(op.outputs) == 1 else 0
         if not direction or op.name.startswith(inference) or training.is_watching(op.name):
             continue
-        counts_right = _counts_right(op.outputs[0])
+        value = op.outputs[0]
+        if op.type == "ScalarSummary":
+            value = trace_back(op.inputs[1])
+            if _direction(value.op.name) == direction:
+                continue  # the tensor has the remark
+        counts_right = _counts_right(value)
         if counts_right is not None and counts_right != (direction > 0):
-            kinds = ("an accuracy", "wrong") if direction > 0 else ("an error", "right")
-            text = f"by its name, it is {kinds[0]}, but it counts {kinds[1]} predictions."
-            yield remark_on("G26", op, text, "Rename it, or negate the comparison, e.g. tf.logical_not(right).")
+            yield remark_on(
+                "G26", op, _describe(direction), "Rename it, or negate the comparison, e.g. tf.logical_not(right)."
+            )
+    yield from _inferencers_with_wrong_names(training)
+
+
+def _inferencers_with_wrong_names(training: ExaminedTraining) -> Iterator[Remark]:
+    operations = training.graph.operations
+    for runner in training.runners:
+        for inferencer in runner.infs:
+            if type(inferencer) is not ClassificationError:
+                continue
+            name, vector = inferencer.summary_name, inferencer.wrong_tensor_name.partition(":")[0]
+            direction, meant = certain_direction(name), _direction(vector)
+            found = [operations[path] for path in operations if path == vector or path.endswith(f"/{vector}")]
+            counts = {_counts_right(op.outputs[0]) for op in found if op.outputs} - {None}
+            counts_right = counts == {True} if counts else meant > 0
+            is_told = len(counts) == 1 or (not counts and meant)
+            # a vector whose own name is wrong has its remark
+            if (
+                _COUNTS.search(name)
+                and direction
+                and is_told
+                and counts_right != (direction > 0)
+                and counts_right == (meant > 0)
+            ):
+                yield Remark(
+                    "G26", name, _describe(direction), "Rename it in ClassificationError, or negate the vector."
+                )
+
+
+def _direction(name: str) -> int:
+    """Return the direction of a statistic, by the name of its operation; 0 if it is not one that counts."""
+    name = re.sub(r"_\d+$", "", name.rpartition("/")[2]).lower()
+    return better_direction(name) if _COUNTS.search(name) else 0
+
+
+def _describe(direction: int) -> str:
+    kinds = ("an accuracy", "wrong") if direction > 0 else ("an error", "right")
+    return f"by its name, it is {kinds[0]}, but it counts {kinds[1]} predictions."
 
 
 def _counts_right(tensor: tf.Tensor, depth: int = _MAX_DEPTH) -> bool | None:
