@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from typing import Callable, Hashable, Sequence
+from functools import partial, reduce
+from typing import Callable, Collection, Hashable, Sequence
 
 import numpy as np
 
+from ...compat import tfv1 as tf
 from ...input_source.base import InputSource
 from ..data_check.data_rules import (
     LabelRuns,
@@ -19,10 +21,21 @@ from ..data_check.data_rules import (
 )
 from ..data_check.remarks import Remark
 from ..data_check.repeats import MAX_SAMPLES, CommonSamples, RepeatedSamples, sample_digests
-from .graph_view import trace_back
+from .graph_view import PASSES_ON, constant_of, trace_back
 from .losses import find_cross_entropies
 from .training import ExaminedTraining, find_dataflow
 
+# arithmetic with a constant between an input and labels
+_ARITHMETIC: dict[str, Callable[..., np.ndarray]] = {
+    "Add": np.add,
+    "AddV2": np.add,
+    "Div": np.divide,
+    "Maximum": np.maximum,
+    "Minimum": np.minimum,
+    "Mul": np.multiply,
+    "RealDiv": np.divide,
+    "Sub": np.subtract,
+}
 _MASKS = ("GreaterEqual", "NotEqual")
 _NUM_FIRST = 2  # datapoints whose values are examined
 
@@ -44,7 +57,7 @@ def watch_data(
         if found:
             report(found, is_first)
 
-    classes = _find_labels(training)
+    classes, computed = _find_labels(training)
     examined: dict[str, float] = {}
     seen: dict[str, set[Hashable]] = {}
     for source in training.sources:
@@ -52,7 +65,7 @@ def watch_data(
             # 0 also if there is no fixed set, e.g. if a simulator makes it
             length = training.length_of(source) or 0
             source.flow.converter.examine = _TrainingExamination(
-                dict(classes), examined, ignore, report_wanted, length, seen
+                dict(classes), computed, examined, ignore, report_wanted, length, seen
             )
     for runner in training.runners:
         if runner.input_source.flow.converter is not None:
@@ -75,6 +88,7 @@ class _TrainingExamination:
     def __init__(
         self,
         classes: dict[str, int],
+        computed: dict[str, Callable[[np.ndarray], np.ndarray]],
         examined: dict[str, float],
         ignore: Sequence[str],
         report: Callable[[Sequence[Remark | None], bool], None],
@@ -82,6 +96,7 @@ class _TrainingExamination:
         seen: dict[str, set[Hashable]],
     ) -> None:
         self._classes = classes
+        self._computed = computed
         self._examined = examined
         self._report = report
         self._num_seen = 0
@@ -102,7 +117,10 @@ class _TrainingExamination:
         for name in self._classes.keys() & datapoint.keys():
             num_classes = self._classes[name]
             labels = datapoint[name]
-            wrong = labels_out_of_range(name, labels, num_classes) if num_classes else labels_beyond_one(name, labels)
+            if num_classes:
+                wrong = labels_out_of_range(name, labels, num_classes)
+            else:
+                wrong = labels_beyond_one(name, self._computed[name](labels))
             if wrong is not None:
                 remarks.append(wrong)
                 del self._classes[name]  # one remark is enough
@@ -174,20 +192,65 @@ class _ValidationExamination:
         return any(not samples.is_done for samples in self._common.values())
 
 
-def _find_labels(training: ExaminedTraining) -> dict[str, int]:
-    """Return the number of classes for each input that is used as the labels of a cross entropy; 0 for those of a sigmoid."""
-    if not training.towers:
-        return {}
-    names, found = training.input_names, {}
-    ends = {tensor.op.name for tensor in training.towers[0].inputs}
-    for loss in find_cross_entropies(training.graph, training.before_cost):
+def _find_labels(training: ExaminedTraining) -> tuple[dict[str, int], dict[str, Callable[[np.ndarray], np.ndarray]]]:
+    """
+    Return what is known of the inputs that are the labels of cross entropies.
+
+    Returns:
+        The number of classes of each input, 0 for those of a sigmoid; and functions that compute the labels of a sigmoid.
+    """
+    names, classes, computed = training.input_names, {}, {}
+    ends = {tensor.op.name for tensor in training.towers[0].inputs} if training.towers else set()
+    for loss in find_cross_entropies(training.graph, training.before_cost) if training.towers else ():
         if loss.labels is None or loss.function.startswith("softmax"):
             continue
+        if loss.function.startswith("sigmoid"):
+            source, function = _labels_of_sigmoid(loss.labels, ends)
+            if source is not None and source.name in names:
+                classes[names[source.name]], computed[names[source.name]] = 0, function
+            continue
         source, shape = trace_back(loss.labels, ends), loss.logits.shape
-        is_sigmoid = loss.function.startswith("sigmoid")
-        num_classes = 0 if is_sigmoid else shape.as_list()[-1] if shape.rank else None
-        if is_sigmoid and any(op.type in _MASKS for op in source.consumers()):
-            continue  # labels such as -1 may be left out
-        if source.name in names and (source.shape.rank == 1 or is_sigmoid) and num_classes is not None:
-            found[names[source.name]] = num_classes
-    return found
+        if source.name in names and source.shape.rank == 1 and shape.rank and shape.as_list()[-1] is not None:
+            classes[names[source.name]] = shape.as_list()[-1]
+    return classes, computed
+
+
+def _labels_of_sigmoid(
+    labels: tf.Tensor, ends: Collection[str]
+) -> tuple[tf.Tensor | None, Callable[[np.ndarray], np.ndarray]]:
+    """Return the tensor of which labels are made by casts and arithmetic with numbers, and a function that makes them."""
+    tensor, steps = labels, []
+    while tensor.op.name not in ends:
+        found = _step_before(tensor.op)
+        if found is None or any(op.type in _MASKS for op in tensor.consumers()):
+            break
+        tensor, step = found
+        steps.insert(0, step)
+    if any(op.type in _MASKS for op in tensor.consumers()):
+        return None, np.asarray  # labels such as -1 may be left out
+    return tensor, lambda array: reduce(lambda values, step: step(values), steps, np.asarray(array))
+
+
+def _step_before(op: tf.Operation) -> tuple[tf.Tensor, Callable[[np.ndarray], np.ndarray]] | None:
+    """Return the input of an operation that changes its shape or type, or computes with a number, and a function that does it."""
+    if op.type == "Cast":
+        dtype = op.outputs[0].dtype.base_dtype
+        is_known = dtype.is_floating or dtype.is_integer or dtype.is_bool
+        number = np.float32 if dtype.is_floating else dtype.as_numpy_dtype
+        return (op.inputs[0], lambda array: array.astype(number)) if is_known else None
+    if op.type in PASSES_ON:
+        return op.inputs[0], np.asarray
+    if op.type == "Neg":
+        return op.inputs[0], np.negative
+    constants = [constant_of(tensor) for tensor in op.inputs[:2]] if op.type in _ARITHMETIC else []
+    function = _ARITHMETIC.get(op.type, np.asarray)
+    for index, number in enumerate(constants):
+        if number is not None and number.size == 1:
+            value = float(number.reshape(()))
+            return op.inputs[1 - index], partial(_compute, function, value, index)
+    return None
+
+
+def _compute(function: Callable[..., np.ndarray], number: float, index: int, array: np.ndarray) -> np.ndarray:
+    """Return a function of an array and a number, which is its first argument if `index` is 0."""
+    return function(array, number) if index else function(number, array)

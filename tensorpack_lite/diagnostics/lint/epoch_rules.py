@@ -19,6 +19,7 @@ from .plans import known_plans
 from .rate_rules import find_rates, variable_behind
 from .signed_loss import SignedLoss, find_signed_loss
 from .training import ExaminedTraining
+from .variable_rules import is_average
 
 _NUM_COSTS = 20  # at the beginning of the epoch, and at its end
 _FEWEST_STEPS = 100
@@ -68,7 +69,7 @@ class FirstEpoch(Callback):
 
     Attributes:
         loss: the cross entropy whose costs are known; None without one.
-        first, last: the costs of the first and the last 20 steps; empty if they are not known.
+        first, last: the cross entropies of the first and the last 20 steps; empty if they are not known.
 
     Runs at: before_train, after_epoch, before_epoch, before_run (in the second epoch), after_train.
     """
@@ -135,10 +136,6 @@ class FirstEpoch(Callback):
             self._apply = None
         return None
 
-    def sum_of_others(self) -> float:
-        """Return the terms of the cost that do not depend on the data, with the present values of the variables."""
-        return 0.0 if self.loss is None else float(sum(self.trainer.sess.run(self.loss.others)))
-
 
 class FirstEpochCost(FirstEpoch):
     """
@@ -157,17 +154,17 @@ class FirstEpochCost(FirstEpoch):
     def begin(self, training: ExaminedTraining, losses: list[SignedLoss], apply: Callable[..., None]) -> None:
         """Examine the first epoch of a training; see FirstEpoch."""
         super().begin(training, losses, apply)
-        self._args = tf.train.SessionRunArgs(training.cost)
         if training.cost.shape.ndims == 0:
             known = [loss for loss in losses if not loss.is_negated and not _changes_anything(loss.others, ())]
             self.loss = next(iter(known), None)
+        self._args = tf.train.SessionRunArgs([training.cost, *(self.loss.others if self.loss else ())])
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         if self._apply is None or self.loss is None or self._is_over:
             return super()._before_run(ctx)
         if not self._is_checked:
             self._is_checked = True
-            if _changes_anything([self._args.fetches], ctx.original_args.fetches):
+            if _changes_anything(self._args.fetches, ctx.original_args.fetches):
                 self.loss = None
                 return None
         step, steps = self.local_step, self.trainer.steps_per_epoch
@@ -176,9 +173,10 @@ class FirstEpochCost(FirstEpoch):
     def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         if run_values.results is None:
             return
-        cost = float(run_values.results)
+        cost = float(run_values.results[0] - sum(run_values.results[1:]))
         (self.first if self.local_step < _NUM_COSTS else self.last).append(cost)
-        if cost < 0 and self._apply is not None:
+        # a difference of large numbers may be negative because it is rounded
+        if max(cost, run_values.results[0]) < 0 and self._apply is not None:
             self._apply(negative_cross_entropy, self, cost)
             self.loss = None
 
@@ -198,11 +196,11 @@ def negative_cross_entropy(epoch: FirstEpoch, cost: float) -> Iterator[Remark]:
 
     Args:
         epoch: the callback that has seen the cost.
-        cost: the cost.
+        cost: the cost without terms that do not depend on the data.
 
     Source: labels -1 and 1 in a sigmoid cross entropy.
     """
-    if epoch.loss is not None and cost - epoch.sum_of_others() < 0:
+    if epoch.loss is not None:
         text = f"the cost is a cross entropy, but it is {cost:.3g}, so labels are not in [0, 1]."
         yield remark_on("T03", epoch.loss.op, text, "Look at the labels of a datapoint; one-hot labels are 0 or 1.")
 
@@ -226,8 +224,7 @@ def first_epoch(training: ExaminedTraining, epoch: FirstEpoch) -> Iterator[Remar
     """
     if epoch.loss is None or len(epoch.last) < _NUM_COSTS or not np.isfinite(epoch.first + epoch.last).all():
         return
-    others = epoch.sum_of_others()
-    first, last = np.mean(epoch.first) - others, np.mean(epoch.last) - others
+    first, last = np.mean(epoch.first), np.mean(epoch.last)
     error = math.hypot(np.std(epoch.first), np.std(epoch.last)) / math.sqrt(_NUM_COSTS)
     chance = _cost_of_chance(epoch.loss)
     advice = "Look at the learning rate, at the labels, and whether they belong to the samples; try lint='deep'."
@@ -273,7 +270,11 @@ def _validation_by_chance(training: ExaminedTraining, num_classes: int, cost: fl
                 f"{name} is {history[-1][1]:.3g} after the first epoch, as if one of {num_classes} classes were guessed, but the "
                 f"cross entropy of training has fallen to {cost:.3g}."
             )
-            advice = "Compare a datapoint of validation with one of training, and look at BatchNorm and its updates."
+            advice = "Compare a datapoint of validation with one of training."
+            if any(map(is_average, tf.global_variables())):
+                advice = (
+                    "Compare a datapoint of validation with one of training, and look at BatchNorm and its updates."
+                )
             yield Remark("T04", name, text, advice)
 
 

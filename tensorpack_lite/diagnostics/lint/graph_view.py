@@ -15,7 +15,7 @@ from ..data_check.remarks import Remark
 
 ASSIGNS = re.compile(r"^(Ref|Resource)?(Sparse)?(Assign|Apply|Scatter)")
 SOURCES = re.compile("Iterator|Dequeue|Placeholder|PyFunc|Random|Unstage|StagePeek|ReadFile|Multinomial")
-_PASSES_ON = ("Identity", "IdentityN", "Cast", "Reshape", "Squeeze", "ExpandDims", "EnsureShape")
+PASSES_ON = ("Identity", "IdentityN", "Cast", "Reshape", "Squeeze", "ExpandDims", "EnsureShape")
 _MAX_CONSTANT = 10**6  # elements of a constant that is examined
 _OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"]
@@ -124,7 +124,7 @@ def trace_back(tensor: tf.Tensor, until: Collection[str] = ()) -> tf.Tensor:
         tensor: the other one.
         until: names of operations at which to end.
     """
-    while tensor.op.type in _PASSES_ON and len(tensor.op.inputs) and tensor.op.name not in until:
+    while tensor.op.type in PASSES_ON and len(tensor.op.inputs) and tensor.op.name not in until:
         tensor = tensor.op.inputs[0]
     return tensor
 

@@ -11,6 +11,7 @@ _SOFTMAX = {
     "SoftmaxCrossEntropyWithLogits": "softmax_cross_entropy_with_logits",
     "SparseSoftmaxCrossEntropyWithLogits": "sparse_softmax_cross_entropy_with_logits",
 }
+_SUMS = ("Add", "AddV2")
 _SELECT = ("Select", "SelectV2")
 
 
@@ -63,8 +64,13 @@ def _logits_of_sigmoid(log: Any) -> tf.Tensor | None:
 
 
 def _labels_of_sigmoid(logits: tf.Tensor) -> tf.Tensor | None:
-    """Return z for the operation max(x, 0) - x * z; None if it is weighted."""
+    """Return z for the operation max(x, 0) - x * z, or (1 - z) * x + ..., which has weights; None if there is none."""
     for user in logits.consumers():
+        factors = [tensor for tensor in user.inputs if tensor is not logits]
+        if user.type == "Mul" and len(factors) == 1 and factors[0].op.type == "Sub":
+            one = constant_of(factors[0].op.inputs[0])
+            if one is not None and (one == 1).all() and any(op.type in _SUMS for op in user.outputs[0].consumers()):
+                return factors[0].op.inputs[1]
         if user.type == "Mul" and any(op.type == "Sub" for op in user.outputs[0].consumers()):
             return user.inputs[1] if user.inputs[0] is logits else user.inputs[0]
     return None

@@ -24,6 +24,11 @@ _UNIFORM = ("RandomUniform", "StatelessRandomUniform", "StatelessRandomUniformV2
 _ARITHMETIC = ("Add", "AddV2", "Mul", "Sub", "Identity", "Cast")
 
 
+def is_average(variable: tf.Variable) -> bool:
+    """Return whether a variable is a moving average of batch normalization."""
+    return _AVERAGE.search(variable.op.name) is not None
+
+
 def updates_that_do_not_run(training: ExaminedTraining) -> Iterator[Remark]:
     """
     G05: operations in `UPDATE_OPS` that nothing runs.

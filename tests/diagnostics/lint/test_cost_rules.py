@@ -87,7 +87,40 @@ def weights_of_classes(image, label):
     return tf.reduce_mean(tf.square(scores(image) * weights - tf.one_hot(label, 10)))
 
 
+def column_minus_row(image, label):
+    return tf.reduce_mean(tf.square(scores(image) - tf.expand_dims(floats(label), 0)))  # here
+
+
+def positions(image, label):
+    """Distances of predicted centers from the positions of a row, whose number follows from the data."""
+    row = tf.expand_dims(floats(tf.range(tf.shape(label)[0])), 0)
+    return right(image, label) + tf.reduce_mean(tf.square(FullyConnected("center", image, 1) - row))
+
+
 # G09
+def forgotten_of_get_variable(image, label):
+    kwargs = {"regularizer": lambda w: 0.1 * tf.nn.l2_loss(w)}  # here
+    return right(image, label) + tf.reduce_sum(tf.get_variable("w", [3], **kwargs) * image[0, 0, 0])
+
+
+def sum_of_the_collection(image, label):
+    cost = forgotten_of_get_variable(image, label)
+    return cost + tf.add_n(tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES))
+
+
+def regularization_of_tf_losses(image, label):
+    return forgotten_of_get_variable(image, label) + tf.losses.get_regularization_loss()
+
+
+def regularization_of_this_library(image, label):
+    return forgotten_of_get_variable(image, label) + regularize_cost_from_collection()
+
+
+def total_of_tf_losses(image, label):
+    tf.losses.add_loss(forgotten_of_get_variable(image, label))
+    return tf.losses.get_total_loss()
+
+
 def forgotten_cost(image, label):
     cost = right(image, label)
     add_moving_summary(regularize_cost("fc/W", l2_regularizer(1e-4), name="wd_cost"))  # here
@@ -185,10 +218,15 @@ def error_of_rounded(logits, predicted, label):
 
 
 @with_statistic
+def summary_of_right(logits, predicted, label):
+    tf.summary.scalar("error_rate", mean(tf.equal(predicted, label), "fraction"))
+
+
+@with_statistic
 def usual_statistics(logits, predicted, label):
     correct = tf.equal(predicted, label, name="correct")
     accuracy = mean(correct, "accuracy")
-    tf.subtract(1.0, accuracy, name="error")
+    tf.summary.scalar("error_rate", tf.subtract(1.0, accuracy, name="error"))
     mean(tf.not_equal(predicted, label), "error_rate")
     tf.cast(tf.logical_not(tf.nn.in_top_k(logits, label, 1)), tf.float32, name="incorrect_vector")
     mean(tf.equal(label, 3), "error_class")
@@ -202,6 +240,9 @@ def usual_statistics(logits, predicted, label):
         ("G25", vector_minus_column, "each prediction meets all labels"),
         ("G25", absolute_of_a_fixed_batch, "[4] meets"),
         ("G25", weights_of_samples, "which gives [N, N]"),
+        ("G25", column_minus_row, "[1, N], which gives [N, N]"),
+        ("G09", forgotten_of_get_variable, "the cost does not have this regularization"),
+        ("G26", summary_of_right, "it is an error, but it counts right predictions"),
         ("G09", forgotten_cost, "the cost does not have this regularization"),
         ("G09", forgotten_norm, "the cost does not have this regularization"),
         ("G09", forgotten_absolute_values, "the cost does not have this regularization"),
@@ -228,7 +269,8 @@ def test_mistakes(rule, get_cost, words):
 @pytest.mark.parametrize(
     "get_cost",
     [two_columns, two_vectors, all_pairs, weights_of_classes, regularized, norm_as_statistic, number_in_the_collection,
-     usual_statistics],
+     usual_statistics, positions, sum_of_the_collection, regularization_of_tf_losses, regularization_of_this_library,
+     total_of_tf_losses],
     ids=lambda value: value.__name__,
 )  # fmt: skip
 def test_models_without_mistakes(get_cost):
@@ -272,6 +314,20 @@ def test_vector_of_right_predictions():
         runner = InferenceRunner(images(), ClassificationError("wrong-top1"))
         (remark,) = lint(wrong_of_in_top_k, [runner])
     assert "wrong-top1" == remark.name
+
+
+@with_statistic
+def wrong_vector(logits, predicted, label):
+    tf.cast(tf.not_equal(predicted, label), tf.float32, name="wrong")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("validation_accuracy", ["G26"]), ("validation_error", []), ("val_wrong", [])]
+)
+def test_names_of_inferencers(name, expected):
+    """A ClassificationError of wrong predictions that is reported as an accuracy has a remark."""
+    runner = InferenceRunner(images(), ClassificationError("wrong", name))
+    assert expected == [remark.rule for remark in lint(wrong_vector, [runner])]
 
 
 def in_cond(layer, x):
@@ -345,9 +401,47 @@ def in_inference(image, label, other):
     return right(image, label) if get_current_tower_context().is_training else in_the_cost(image, label, other)
 
 
+def mask_without_use(image, label, other):
+    hidden = FullyConnected("hidden", image, 8)
+    tf.multiply(hidden, tf.sequence_mask(other, 8, dtype=tf.float32))
+    return right(hidden, label)
+
+
+def mask_in_use(image, label, other):
+    hidden = FullyConnected("hidden", image, 8)
+    return right(hidden * tf.sequence_mask(other, 8, dtype=tf.float32), label)
+
+
+def own_predictions(image, label):
+    logits = scores(image, 10)
+    return tf.reduce_mean(
+        tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=tf.argmax(logits, axis=1))
+    )
+
+
+def both_labels(image, label):
+    return own_predictions(image, label) + tf.reduce_mean(floats(label))
+
+
+def predictions_of_a_teacher(image, label):
+    labels = tf.argmax(FullyConnected("teacher", image, 10), axis=1)
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(logits=scores(image, 10), labels=labels))
+
+
+@pytest.mark.parametrize(
+    ("get_cost", "expected"), [(own_predictions, ["G02"]), (both_labels, []), (predictions_of_a_teacher, [])]
+)
+def test_own_predictions_as_labels(get_cost, expected):
+    """Labels that are the argmax of the logits themselves have a remark if the model has labels and uses them nowhere."""
+    remarks = lint(get_cost, ignore=["G01"])
+    assert expected == [remark.rule for remark in remarks]
+
+
 @pytest.mark.parametrize(
     ("get_cost", "kwargs", "expected"),
     [
+        (mask_without_use, {"dtype": tf.int32}, ["G02"]),
+        (mask_in_use, {"dtype": tf.int32}, []),
         (ignored, {}, ["G02"]),
         (dangling, {}, ["G02"]),
         (ignored, {"dtype": tf.int32, "shape": (None, 7), "name": "tokens"}, ["G02"]),

@@ -361,3 +361,57 @@ def test_first_epochs_without_remark(log_lines, kwargs):
     """A first epoch in which something is learnt, a short one, and ignored rules have no remark."""
     train(**kwargs)
     assert [] == found(log_lines)
+
+
+def large_first_weights(image, label):
+    logits = FullyConnected("fc", image, 10, kernel_initializer=tf.random_normal_initializer(stddev=20.0, seed=1))
+    return tf.losses.sparse_softmax_cross_entropy(label, logits)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("get_cost", "rate", "expected"),
+    [
+        (lambda image, label: right(image, label) + regularize_cost("fc/W", l2_regularizer(50.0)), 0.01, ["T04"]),
+        (lambda image, label: right(image, label) + regularize_cost("fc/W", l2_regularizer(1e-4)), 0.1, []),
+        (large_first_weights, 1e-3, ["T04"]),
+    ],
+    ids=["strong", "weak", "far above chance"],
+)
+def test_cross_entropies_beside_other_terms(log_lines, get_cost, rate, expected):
+    """T04 looks at the cross entropy in a cost, not at its regularization, and is also reported if it falls towards chance."""
+    train(get_cost, rate=rate)
+    assert expected == [remark.split()[0] for remark in found(log_lines)]
+
+
+def smoothed(factor, offset):
+    """Return a model whose labels are scaled, [N, 10]."""
+
+    def get_cost(image, label):
+        truth = tf.reshape(image, [-1, 192]) * factor + offset
+        logits = FullyConnected("fc", image, 192)
+        return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=truth, logits=logits))
+
+    return get_cost
+
+
+def weighted(scale):
+    """Return a model with a weighted cross entropy of images."""
+
+    def get_cost(image, label):
+        truth, logits = tf.reshape(image, [-1, 192]) * scale, FullyConnected("fc", image, 192)
+        return tf.reduce_mean(tf.nn.weighted_cross_entropy_with_logits(truth, logits, pos_weight=3.0))
+
+    return get_cost
+
+
+@pytest.mark.parametrize(
+    ("get_cost", "expected"),
+    [(smoothed(0.8, 0.1), []), (smoothed(3.0, -1.0), ["D02"]), (weighted(0.5), []), (weighted(255.0), ["D02"]),
+     (smoothed(1 / 2, 0.0), [])],
+    ids=["smoothed", "wrong sign", "weighted", "mask up to 255", "halved"],
+)  # fmt: skip
+def test_labels_that_are_computed(log_lines, get_cost, expected):
+    """The labels of a sigmoid cross entropy are examined after arithmetic with numbers, and with weights of positives."""
+    train(get_cost, steps=2, epochs=1, rate=1e-5)
+    assert expected == [remark.split()[0] for remark in found(log_lines) if remark.split()[0] == "D02"]

@@ -72,6 +72,16 @@ def test_method_that_the_script_calls(tmp_path, monkeypatch, line):
     assert [] == remarks(Mine())
 
 
+def test_docstrings():
+    """A docstring that is the name of a method does not count as its use."""
+
+    class Misspelt(Callback):
+        def _triger_epoch(self) -> None:
+            """_triger_epoch"""
+
+    assert ["G21"] == [remark.rule for remark in remarks(Misspelt())]
+
+
 class OtherNames(Callback):
     """Has moments, and private methods with other names."""
 
