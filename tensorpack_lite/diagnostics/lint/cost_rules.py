@@ -136,7 +136,7 @@ def _is_added(training: ExaminedTraining, name: str) -> bool:
         return name in training.step
     # tf.get_variable(regularizer=...) collects a loss that is computed again by whatever adds it
     op = operations[name]
-    if any(user.type == op.type and computes_same(user, op) for user in map(operations.get, training.step)):
+    if any(user.type == op.type and computes_same(user, op) for user in training.graph.in_order(training.step)):
         return True
     if training.cost is not None:
         return False

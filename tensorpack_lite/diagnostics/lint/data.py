@@ -219,7 +219,8 @@ def _labels_of_sigmoid(
     labels: tf.Tensor, ends: Collection[str]
 ) -> tuple[tf.Tensor | None, Callable[[np.ndarray], np.ndarray]]:
     """Return the tensor of which labels are made by casts and arithmetic with numbers, and a function that makes them."""
-    tensor, steps = labels, []
+    steps: list[Callable[[np.ndarray], np.ndarray]] = []
+    tensor = labels
     while tensor.op.name not in ends:
         found = _step_before(tensor.op)
         if found is None or any(op.type in _MASKS for op in tensor.consumers()):

@@ -224,14 +224,15 @@ def first_epoch(training: ExaminedTraining, epoch: FirstEpoch) -> Iterator[Remar
     """
     if epoch.loss is None or len(epoch.last) < _NUM_COSTS or not np.isfinite(epoch.first + epoch.last).all():
         return
-    first, last = np.mean(epoch.first), np.mean(epoch.last)
+    first, last = float(np.mean(epoch.first)), float(np.mean(epoch.last))
+    start = epoch.first[0] if first > 2 * epoch.first[0] else first  # a rate too large makes the next costs huge
     error = math.hypot(np.std(epoch.first), np.std(epoch.last)) / math.sqrt(_NUM_COSTS)
     chance = _cost_of_chance(epoch.loss)
     advice = "Look at the learning rate, at the labels, and whether they belong to the samples; try lint='deep'."
     if last > _WORSE * first and last - first > _ERRORS * error:
         text = f"after the first epoch, the cross entropy is {last:.3g}, and it was {first:.3g} at the beginning."
         yield remark_on("T04", epoch.loss.op, text, advice)
-    elif chance and last >= _CHANCE * chance and not _is_slow(first - last, first, error, chance):
+    elif chance and last >= _CHANCE * chance and not _is_slow(start - last, start, error, chance):
         text = (
             f"after the first epoch, the cross entropy is {last:.3g}, and that of equal probabilities is {chance:.3g}."
         )
