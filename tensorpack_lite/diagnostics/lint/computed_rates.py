@@ -51,7 +51,7 @@ class ComputedRate:
         if len(ops) > _MAX_OPERATIONS or not all(_is_computing(op, step.op.name) for op in ops):
             raise ValueError(f"'{rate.name}' depends on more than the step.")
         is_conditional = any(op.type in _CONDITIONS for op in ops)
-        self._library = rate.graph.as_graph_def().library if is_conditional else None
+        self._library: Any = rate.graph.as_graph_def().library if is_conditional else None
         if is_conditional and not all(map(_is_pure, self._library.function)):
             raise ValueError(f"'{rate.name}' depends on functions that may do more than compute.")
         self.tensor = rate
