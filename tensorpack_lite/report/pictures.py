@@ -186,10 +186,11 @@ def _stride(images: np.ndarray) -> int:
 def _averaged(images: np.ndarray, stride: int) -> np.ndarray:
     """Return images scaled down by an integer."""
     height, width = (side // stride * stride for side in images.shape[1:3])
-    rows = sum(images[:, row:height:stride, :width].astype(np.float64) for row in range(stride))
-    return (
-        sum(rows[:, :, column::stride] for column in range(stride)) / stride**2
-    )  # five times as fast as a mean over axes
+    total = np.zeros([len(images), height // stride, width // stride, images.shape[3]])
+    for row in range(stride):  # five times as fast as a mean over axes
+        for column in range(stride):
+            total += images[:, row:height:stride, column:width:stride]
+    return total / stride**2
 
 
 def _draw(picture: Picture, side: int) -> Html:

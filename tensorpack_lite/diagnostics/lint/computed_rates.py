@@ -51,10 +51,10 @@ class ComputedRate:
         if len(ops) > _MAX_OPERATIONS or not all(_is_computing(op, step.op.name) for op in ops):
             raise ValueError(f"'{rate.name}' depends on more than the step.")
         is_conditional = any(op.type in _CONDITIONS for op in ops)
-        self._library: Any = rate.graph.as_graph_def().library if is_conditional else None
-        if is_conditional and not all(map(_is_pure, self._library.function)):
+        library: Any = rate.graph.as_graph_def().library if is_conditional else None
+        if is_conditional and not all(map(_is_pure, library.function)):
             raise ValueError(f"'{rate.name}' depends on functions that may do more than compute.")
-        self.tensor = rate
+        self.tensor, self._library = rate, library
         self.is_fed = any(op.type == "PlaceholderWithDefault" for op in ops)
         self._ops, self._step = ops, step
 

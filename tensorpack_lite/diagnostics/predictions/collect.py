@@ -101,7 +101,7 @@ class CollectPredictions(Inferencer):
 
 def as_classes(logits: np.ndarray) -> np.ndarray:
     """Return logits `[N, K]`, float64. Of a binary sigmoid, with `[N]` or `[N, 1]`, they are 0 and the logit."""
-    values = logits.astype("float64").reshape([len(logits), -1])
+    values: np.ndarray = logits.astype("float64").reshape([len(logits), -1])
     return values if values.shape[1] > 1 else np.concatenate([np.zeros_like(values), values], axis=1)
 
 
