@@ -24,7 +24,8 @@ class Moment(NamedTuple):
             it makes the calls that were left. "repeated": it makes all of them. "": the checkpoint counts as saved in the latest
             moment before that is not "", so all are made. Choose "repeated" if a call only prepares something in the process, and
             "owed" if a second call would change the result. Moments of a step are "owed".
-        is_checked: whether `Callbacks.check`, which may end the training, is called before each call.
+        is_checked: whether `Callbacks.check`, which may end the training, is called before each call. Choose it where a training can
+            resume, because one that ends there resumes there.
     """
 
     name: str
