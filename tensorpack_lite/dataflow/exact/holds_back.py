@@ -25,7 +25,8 @@ class HoldsBack(ProxyDataFlow):
     - `source` takes the place of `self.ds`. It yields pairs of a number and a datapoint. Do not compare the numbers: all are 0 if
       the position is not recorded.
     - All pairs that are held are in `held`, before each `yield` and before the next pair is read. Change it in place, e.g. sort or
-      extend it; a resume restores its order, too. Change `held` and attributes before the `yield`, not after it: a position is saved at the `yield`.
+      extend it; a resume restores its order, too. Change `held` and attributes before the `yield`, not after it: a position is
+      saved at the `yield`.
     - Everything else that lasts from one datapoint to the next is an attribute whose value is a JSON value, and whose name
       is in `state_attributes`. Set it in `reset_state`, or where `num_done` is 0 if it belongs to the pass.
     - Local variables and the place in a loop are lost: `advance` is called again when training resumes, and for the next pass if one
