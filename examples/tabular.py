@@ -155,7 +155,7 @@ def cross_validate(x, y, num_classes: int, args: argparse.Namespace) -> dict:
 
 
 def draw_curves(args: argparse.Namespace) -> None:
-    """Write curves.png with the validation costs of all trainings, from their stats.json."""
+    """Write curves.png with the validation costs of all training runs, from their stats.json."""
     figure = Figure(tight_layout=True)
     axes = figure.subplots()
     for name in [*(f"fold{k}" for k in range(args.folds)), "all"]:

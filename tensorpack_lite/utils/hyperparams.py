@@ -13,7 +13,7 @@ Value = Union[bool, int, float, str]
 ADDED = "hyperparameters"
 """The entry of the manifest with those that the user has added, see `RecordHyperParams`."""
 INITIALLY = ", initially "
-"""What stands between a variable and its value in the inputs of an optimizer, see `tfutils/graph_description.py`."""
+"""The pattern between a variable and its value in the inputs of an optimizer, see `tfutils/graph_description.py`."""
 
 _SEED = re.compile(r"(^|[^a-z])seed(s|$|[^a-z])", re.I)
 _SECRET = re.compile(r"(^|[^a-z])(key|token|password|passwd|secret|credentials?)$", re.I)

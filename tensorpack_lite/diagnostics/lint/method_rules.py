@@ -112,7 +112,7 @@ def _is_in_files(name: str) -> bool:
 
 
 def _walk(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a tree, without the strings that are statements of their own, such as docstrings."""
+    """Yield the nodes of a tree, without strings that are statements, such as docstrings."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()

@@ -1,4 +1,4 @@
-"""CollectPredictions: trainings that write predictions without a line in the script, and trainings that do not."""
+"""CollectPredictions: training runs that write predictions without a line in the script, and others that do not."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class TestWritten:
         assert ((3, 133, 66, 1), np.float16) == (images.shape, images.dtype)
 
     def test_unknown_labels(self, log_dir):
-        """Samples whose label is not a class are left out."""
+        """Samples whose label is not a class are skipped."""
 
         class OneHot(Model):
             def build_graph(self, x, y):
@@ -259,7 +259,7 @@ class TestNotWritten:
 
 
 def test_worst_samples_of_the_user(log_dir):
-    """The file of a `WorstSamples` of the user stays; the other files are written beside it."""
+    """The file of a `WorstSamples` of the user stays; the other files are written, too."""
     train(InferenceRunner(batches(), WorstSamples("losses", ["y"], num_samples=3)))
     assert {"y", "losses", "global_step"} == set(read_npz(sample_path(log_dir, WORST)))
     assert {WORST, PREDICTIONS, CONFUSION} == written(log_dir)
