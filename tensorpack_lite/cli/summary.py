@@ -7,7 +7,7 @@ import sys
 
 from tabulate import tabulate
 
-from ..diagnostics.model_summary.callback import show_bytes
+from ..diagnostics.model_summary.show import show_bytes
 from ..diagnostics.probe.request import run_probe
 from ..tfutils.checkpoint_reader import CheckpointReader
 from ..tfutils.varmanip import get_checkpoint_path

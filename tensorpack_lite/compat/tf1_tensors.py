@@ -1,5 +1,5 @@
 """
-Shapes, tensors, variables and flags as in TensorFlow 1, and names that scripts import from `tensorflow.python`.
+Shapes, tensors, variables and flags as in TensorFlow 1.
 
 `install` changes TensorFlow for the whole process. Only `tensorpack-lite run` calls it.
 
@@ -15,16 +15,13 @@ from functools import lru_cache
 from typing import Any, Callable
 
 import numpy as np
-from tensorflow.python.framework import graph_util as _graph_util
-from tensorflow.python.framework import ops as _ops
-from tensorflow.python.framework import tensor_shape as _tensor_shape
 from tensorflow.python.framework import tensor_util as _tensor_util
 from tensorflow.python.ops import gen_nn_ops as _gen_nn_ops
 from tensorflow.python.ops import resource_variable_ops as _resource_variable_ops
 
 from . import TF_VERSION
 from . import tfv1 as tf
-from .replacement import add, replace
+from .replacement import replace
 
 
 @lru_cache(maxsize=None)
@@ -36,7 +33,6 @@ def install() -> None:
     - The static shape of a transposed convolution contains the batch size of its `output_shape`.
     - `variable += value` makes a tensor, also for resource variables.
     - A script may define flags that absl has already defined, such as "log_dir".
-    - Private names that TensorFlow 2 has removed exist.
     """
     if TF_VERSION >= (2, 0):
         replace(tf.Dimension, "__init__", _accepting_floats(tf.Dimension.__init__))
@@ -54,26 +50,6 @@ def install() -> None:
         if module.startswith("absl."):
             for flag in definitions:
                 flag.allow_override = True
-    _add_names()
-
-
-def _add_names() -> None:
-    """Add the names that are absent."""
-    names: list[tuple[Any, str, Any]] = [
-        (_ops, "RegisterShape", _register_shape),
-        (_graph_util, "convert_variables_to_constants", tf.graph_util.convert_variables_to_constants),
-        (_tensor_shape, "scalar", lambda: tf.TensorShape([])),
-        (_tensor_shape, "vector", lambda length: tf.TensorShape([length])),
-        (_tensor_shape, "matrix", lambda rows, columns: tf.TensorShape([rows, columns])),
-    ]
-    for module, name, value in names:
-        if not hasattr(module, name):
-            add(module, name, value)
-
-
-def _register_shape(op_type: str) -> Callable[[Any], Any]:
-    """Return a decorator that does nothing: since TensorFlow 1.0, operations know their shapes."""
-    return lambda function: function
 
 
 def symbolic_tensor_class() -> type:

@@ -7,13 +7,12 @@ The place of this process among the ranks of a training, from the variables that
 from __future__ import annotations
 
 import hashlib
-import itertools
-import re
 from typing import Mapping, NamedTuple
 
 from ..utils.own_rank import GivenRank, list_given_ranks
 from .cluster import Cluster, parse_address
 from .loopback import is_loopback
+from .node_list import expand_counts, expand_node_list
 
 _ADDRESS, _PORTS = "TENSORPACK_RANKS_ADDRESS", "TENSORPACK_RANKS_PORTS"
 _RESTARTS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT", "TENSORPACK_RANKS_RESTART")
@@ -272,33 +271,3 @@ def _candidates(job: str, ports: range = range(_FIRST_PORT, _LAST_PORT + 1)) -> 
 def _integer(environ: Mapping[str, str], name: str) -> int | None:
     text = environ.get(name, "").strip()
     return int(text) if text.isdigit() else None
-
-
-def expand_node_list(text: str) -> list[str]:
-    """
-    Return the names in a list of nodes, in its order.
-
-    Args:
-        text: for example `a[1-3,7],b-[01-03]x,c`, as `scontrol show hostnames` reads it.
-    """
-    names: list[str] = []
-    for part in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", text):  # a comma inside brackets separates numbers
-        pieces = [_expand(piece) for piece in re.split(r"(\[[^\]]*\])", part)]
-        names.extend("".join(name) for name in itertools.product(*pieces))
-    return names
-
-
-def expand_counts(text: str) -> list[int]:
-    """Return the numbers of tasks on each node, such as [2, 2, 1] for `2(x2),1`."""
-    pairs = re.findall(r"(\d+)(?:\(x(\d+)\))?", text)
-    return [int(count) for count, times in pairs for _ in range(int(times or 1))]
-
-
-def _expand(piece: str) -> list[str]:
-    if not piece.startswith("["):
-        return [piece]
-    found = []
-    for numbers in piece[1:-1].split(","):
-        first, _, last = numbers.partition("-")
-        found += [f"{i:0{len(first)}d}" for i in range(int(first), int(last or first) + 1)]
-    return found

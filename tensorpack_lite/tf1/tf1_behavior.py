@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
-from ..compat import cpu_layout, pretended_gpu, tf1_tensors, value_names
+from ..compat import cpu_layout, pretended_gpu, tf1_names, tf1_tensors, value_names
 from ..compat.private import behave_like_tf1
 
 
@@ -15,6 +15,7 @@ def prepare_tf1() -> None:
     behave_like_tf1()
     value_names.install()
     tf1_tensors.install()
+    tf1_names.install()
     if os.environ.get("TENSORPACK_LITE_PRETEND_GPU"):
         pretended_gpu.install(int(os.environ["TENSORPACK_LITE_PRETEND_GPU"]))
     if os.environ.get("TENSORPACK_LITE_CPU_LAYOUT") == "on":

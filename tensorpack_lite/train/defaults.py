@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import ContextManager, Iterator, Sequence
+from typing import ContextManager, Sequence
 
 from ..callbacks.graph import RunUpdateOps
 from ..callbacks.monitor.base import MonitorBase
@@ -16,7 +15,8 @@ from ..callbacks.summary import MergeAllSummaries, MovingAverageSummary
 from ..diagnostics.gpu.errors import GPUErrors
 from ..diagnostics.hangs.detector import HangDetection
 from ..diagnostics.lint.lint import Lint
-from ..diagnostics.manifest.writer import ManifestWriter, ModelGraph
+from ..diagnostics.manifest.model_graph import ModelGraph
+from ..diagnostics.manifest.writer import ManifestWriter
 from ..diagnostics.predictions.extension import Predictions
 from ..diagnostics.probe.extension import Rehearsal, answers
 from ..diagnostics.speed.operation_threads import OperationThreads
@@ -25,7 +25,7 @@ from ..loop.callback import Callback
 from ..loop.extension import ExtendedTrainer, Extension
 from ..tfutils.model_utils import describe_trainable_vars
 from ..tfutils.tower.error_hints import explain_mistakes
-from ..utils import logger
+from .directory_lock import DirectoryLock
 from .exact.extension import ExactTraining
 from .exact.total_batch import TotalBatch
 from .signals.extension import Signals
@@ -112,28 +112,6 @@ def configured_extensions(
 ) -> list[Extension]:
     """Return the extensions that have settings in a TrainConfig. They replace those of the trainer."""
     return [Rehearsal(rehearse), Lint(lint, lint_ignore), HangDetection(on_hang), OperationThreads(intra_op_threads)]
-
-
-class DirectoryLock(Extension):
-    """Extension that lets no other process train in the logger's directory until this training has ended; see `logger.lock_dir`."""
-
-    @contextmanager
-    def around_training(self, trainer: ExtendedTrainer) -> Iterator[None]:
-        """Unlock the directory at the end."""
-        try:
-            yield
-        finally:
-            logger.unlock_dir()
-
-    def before_setup(self, trainer: ExtendedTrainer) -> None:
-        """
-        Lock the directory, on the chief.
-
-        Raises:
-            OSError: another process trains there.
-        """
-        if trainer.is_chief:
-            logger.lock_dir()
 
 
 class ListVariables(Extension):

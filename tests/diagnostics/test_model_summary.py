@@ -15,7 +15,8 @@ from tensorpack_lite.callbacks.saver import ModelSaver
 from tensorpack_lite.cli.main import main
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.raw import DataFromList
-from tensorpack_lite.diagnostics.model_summary.callback import ModelSummary, show_bytes, show_number
+from tensorpack_lite.diagnostics.model_summary.callback import ModelSummary
+from tensorpack_lite.diagnostics.model_summary.show import show_bytes, show_number
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.models import BatchNorm, Conv2D, FullyConnected, MaxPooling

@@ -1,4 +1,4 @@
-"""ranks/rank_info.py: the place of a process, from the environments of launchers, which were recorded from real runs."""
+"""ranks/rank_info.py and node_list.py: the place of a process, from the environments of launchers, which were recorded from real runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from fakes.processes import python_environment
 
-from tensorpack_lite.ranks.rank_info import expand_counts, expand_node_list, find_rank_info, find_remark, port_range
+from tensorpack_lite.ranks.node_list import expand_counts, expand_node_list
+from tensorpack_lite.ranks.rank_info import find_rank_info, find_remark, port_range
 from tensorpack_lite.utils.own_rank import find_given_rank
 
 RECORDED = Path(__file__).parent / "environments"

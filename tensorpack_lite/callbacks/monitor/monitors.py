@@ -13,7 +13,7 @@ import numpy as np
 
 from ...compat import tfv1 as tf
 from ...loop.callback import Callback
-from ...loop.trainer import LoopMonitors, LoopTrainer
+from ...loop.trainer import LoopMonitors
 from ...tfutils.summary import create_image_summary, create_scalar_summary, create_text_summary
 from ...utils import logger
 from ...utils.checks import check_type
@@ -21,6 +21,7 @@ from ...utils.naming import TOWER_PREFIX
 from ...utils.stats import as_python_number
 from ..expected import advice_on_order, find_late_reporter
 from .base import MonitorBase
+from .epoch_line import EpochLine
 from .json_file import JSONWriter
 from .rows import counter_in
 
@@ -65,7 +66,7 @@ class Monitors(Callback, LoopMonitors):
         self._history: dict[str, list[tuple[int, float]]] = {}
         self._not_finite: dict[str, str] = {}  # name -> its first such value and step
         self._num_warned = 0
-        self._line = _EpochLine(self)
+        self._line = EpochLine(self)
         self._expected: dict[str, Callback] = {}
         self._reported_at: dict[str, tuple[int, ...]] = {}  # name -> epoch and steps of its last value
         self._reported_twice: set[str] = set()
@@ -301,37 +302,6 @@ class Monitors(Callback, LoopMonitors):
     def _tell_summary(self, summary: tf.Summary) -> None:
         for monitor in self._monitors:
             monitor.process_summary(summary)
-
-
-class _EpochLine:
-    """
-    Writer of lines such as `Epoch 3 of 10: 22 steps in 1.2 s, global_step 66. cost 0.3523, validation_error 0.061111`.
-
-    Args:
-        monitors: they know the scalars.
-    """
-
-    def __init__(self, monitors: LoopMonitors) -> None:
-        self._monitors = monitors
-        self._began_at, self._first_step = time.perf_counter(), -1
-
-    def begin(self, trainer: LoopTrainer) -> None:
-        """Note when an epoch begins."""
-        self._began_at, self._first_step = time.perf_counter(), trainer.global_step
-
-    def log(self, trainer: LoopTrainer) -> None:
-        """Log the epoch that ends, with the last value of each scalar that was reported in it, in the order of their names."""
-        if not (trainer.is_chief and logger.is_quiet()):
-            return
-        histories = {name: self._monitors.get_history(name) for name in sorted(self._monitors.scalar_names)}
-        last = {name: history[-1] for name, history in histories.items() if history}
-        values = [f"{name} {value:.5g}" for name, (step, value) in last.items() if step > self._first_step]
-        seconds, loop = time.perf_counter() - self._began_at, trainer.loop
-        logger.info(
-            f"Epoch {loop.epoch_num} of {trainer.max_epoch}: {loop.local_step + 1} steps in {seconds:.3g} s, global_step "
-            f"{loop.global_step}. {', '.join(values)}",
-            extra=logger.FOR_QUIET,
-        )
 
 
 def _as_image_batch(name: str, val: np.ndarray) -> np.ndarray:

@@ -18,21 +18,17 @@ from __future__ import annotations
 import copy
 import itertools
 import weakref
-import zlib
 from contextlib import contextmanager
-from types import FunctionType
 from typing import Any, Dict, Iterator, NamedTuple
 
 import numpy as np
 
 from ...utils import logger
 from ...utils.random_streams import collect_generators, restore_generator, save_generator
+from ..checksum import add_to_checksum
 from ..observing import Begin, Observer, unobserved_pass
 
 State = Dict[str, Any]  # JSON values and NumPy arrays
-
-_NUM_SAMPLED = 128  # elements of an array; all of a large one would cost too much
-_PLAIN = (bool, int, float, complex, str, bytes, np.generic, type(None))
 
 
 class ResumeReport(NamedTuple):
@@ -282,31 +278,3 @@ def _has_iter_from(cls: type) -> bool:
         next(base for base in cls.__mro__ if name in base.__dict__) for name in ("__iter__", "iter_from")
     )
     return issubclass(continues, begins)
-
-
-def add_to_checksum(checksum: int, datapoint: Any) -> int:
-    """
-    Return a checksum of a datapoint and of those before it, the same in each process.
-
-    Of components that are not arrays, numbers or strings, only the type counts. Nothing of a user's class is called.
-
-    Args:
-        checksum: of the datapoints before; 0 before the first.
-        datapoint: a list, tuple or dict of components.
-    """
-    components = datapoint.values() if isinstance(datapoint, dict) else datapoint
-    for component in components if isinstance(datapoint, (list, tuple, dict)) else [datapoint]:
-        checksum = zlib.crc32(_content(component), checksum)
-    return checksum
-
-
-def _content(component: Any) -> bytes:
-    if issubclass(type(component), np.ndarray) and not component.dtype.hasobject:
-        # `flat` copies only these elements, also of an array that is not contiguous
-        if component.size > _NUM_SAMPLED:
-            return component.flat[:: component.size // _NUM_SAMPLED | 1].tobytes()
-        return component.tobytes()
-    kind = type(component)
-    if issubclass(kind, _PLAIN) and not isinstance(kind.__repr__, FunctionType):
-        return repr(component).encode("utf-8", "surrogatepass")
-    return kind.__name__.encode()

@@ -15,6 +15,7 @@ from ...utils.utils import ENDLESS
 from ..data_check.remarks import Remark
 from .graph_view import ASSIGNS, SOURCES, GraphView, constant_of, remark_on
 from .rate_rules import find_rates, runs_code_of_user
+from .schedule_rules import CHANGED, CONSTANT, NOTHING, SHORTEST, SHORTEST_TO_END, rises
 from .training import ExaminedTraining
 
 _PACKAGE = __name__.split(".")[0]
@@ -22,8 +23,6 @@ _VARIABLES = ("VarHandleOp", "VariableV2")
 _CONDITIONS = ("If", "StatelessIf", "Case", "StatelessCase")
 _NUM_SAMPLES = 50  # of the whole training, and of its first epoch
 _MAX_OPERATIONS = 500
-_SHORTEST, _SHORTEST_TO_END = 2, 5  # epochs, as in G23 of callbacks
-_NOTHING, _CONSTANT, _CHANGED = 1e-5, 0.02, 0.5  # of the largest value
 _LONG = 0.3  # of training
 _LATER = (2, 5, 20, 100, 1000)  # times the length of training
 
@@ -156,22 +155,22 @@ def _judge(values: Any, steps: int, epochs: int) -> tuple[str, str] | None:
         return None
     if largest == 0:
         return f"is 0 at all steps; {end}", "Correct its values: with a rate of 0, nothing is learnt."
-    if epochs < _SHORTEST:
+    if epochs < SHORTEST:
         return None
     later = values([total * factor for factor in _LATER])
-    is_flat = np.ptp(curve) <= _CONSTANT * largest
-    if is_flat and epochs >= _SHORTEST_TO_END and _changes(later, curve[-1]):
+    is_flat = np.ptp(curve) <= CONSTANT * largest
+    if is_flat and epochs >= SHORTEST_TO_END and _changes(later, curve[-1]):
         return f"does not change: {end}", "Its schedule counts steps; give it the number of steps in training."
-    if epochs >= _SHORTEST_TO_END and np.all(np.diff(curve) >= 0) and curve[0] < curve[-1] < _CHANGED * later.max():
+    if epochs >= SHORTEST_TO_END and rises(curve) and curve[-1] < CHANGED * later.max():
         return f"only rises: {end}", "Its warm-up counts steps; make it shorter than training."
-    over = times[min(np.nonzero(np.abs(curve) > _NOTHING * largest)[0].max() + 1, len(times) - 1)]
-    if curve[-1] <= _NOTHING * largest and 1 - over / total > _LONG:
+    over = times[min(np.nonzero(np.abs(curve) > NOTHING * largest)[0].max() + 1, len(times) - 1)]
+    if curve[-1] <= NOTHING * largest and 1 - over / total > _LONG:
         return (
             f"is almost 0 from step {over} on, but {end}",
             "Its schedule counts steps, not epochs; make it longer.",
         )
     (after,), rest = values([epochs + 1]), curve[times > epochs]
-    if steps > 4 * epochs and np.ptp(rest) == 0 and after == curve[-1] < _CHANGED * curve[0]:
+    if steps > 4 * epochs and np.ptp(rest) == 0 and after == curve[-1] < CHANGED * curve[0]:
         text = f"has its last change in the first {epochs} steps, but {end}"
         return text, "Its schedule counts steps, not epochs: multiply its points by the steps of an epoch."
     return None
@@ -179,4 +178,4 @@ def _judge(values: Any, steps: int, epochs: int) -> tuple[str, str] | None:
 
 def _changes(later: np.ndarray, last: float) -> bool:
     """Return whether a rate changes much after training."""
-    return bool(np.isfinite(later).all() and np.abs(later - last).max() > _CHANGED * abs(last))
+    return bool(np.isfinite(later).all() and np.abs(later - last).max() > CHANGED * abs(last))

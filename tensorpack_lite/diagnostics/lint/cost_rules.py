@@ -196,9 +196,7 @@ def input_without_use(training: ExaminedTraining) -> Iterator[Remark]:
             text = "nothing depends on what the model computes from this input."
             yield Remark("G02", spec.name, text, "Use the result, or remove it.")
         elif not _is_for_training(spec) and spec.dtype.is_integer and _learns_own_predictions(training):
-            text = (
-                "nothing depends on this input, and the labels of the cross entropy are the argmax of the logits."
-            )
+            text = "nothing depends on this input, and the labels of the cross entropy are the argmax of the logits."
             yield Remark("G02", spec.name, text, "Give the labels to the cross entropy.")
         elif _is_for_training(spec):
             text = "neither the cost nor a statistic depends on this input, or only on its shape."

@@ -27,10 +27,8 @@ _CHANCE = 0.99  # of the cross entropy of equal probabilities
 _LEARNT = 0.8
 _CHANCE_OF_CLASSES = 1.1  # times that of guessing
 _WORSE, _ERRORS = 1.1, 3.0  # times the first costs, and standard errors
-_SLOW, _FAR = (
-    0.05,
-    2.0,
-)  # times the cross entropy of chance: a fall that shows learning, and costs from which falling shows nothing
+# times the cross entropy of chance: a fall that shows learning, and costs from which falling shows nothing
+_SLOW, _FAR = 0.05, 2.0
 _FALLEN = 1e-3  # of a rate in its first epoch
 _READS = ("ReadVariableOp", "VarHandleOp", "VariableV2")
 _RATIO = re.compile(r"(?<![a-z])(acc|accuracy|err|error|incorrect|wrong)s?\d*(?![a-z])")
@@ -71,7 +69,7 @@ class FirstEpoch(Callback):
         loss: the cross entropy whose costs are known; None without one.
         first, last: the cross entropies of the first and the last 20 steps; empty if they are not known.
 
-    Runs at: before_train, after_epoch, before_epoch, before_run (in the second epoch), after_train.
+    Runs at: before_train, after_epoch, before_epoch, after_train.
     """
 
     def __init__(self) -> None:
@@ -100,9 +98,11 @@ class FirstEpoch(Callback):
             self._apply = None
 
     def _after_epoch(self) -> None:
-        if not self._is_over:
+        if self._is_over:
+            self._judge_rates()
+        else:
             self._read_rates()
-        self._is_over = True
+            self._is_over = True
 
     def _before_epoch(self) -> None:
         if not self._is_over:
@@ -130,11 +130,10 @@ class FirstEpoch(Callback):
         rows = zip(self._rates, *self._values) if len(self._values) == 2 else ()
         return [row for row in rows if 0 < abs(row[2]) < _FALLEN * abs(row[1])]
 
-    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
-        if self._is_over and self._apply is not None and self.local_step == 2:
+    def _judge_rates(self) -> None:
+        if self._apply is not None:
             self._apply(falling_rates, self)
             self._apply = None
-        return None
 
 
 class FirstEpochCost(FirstEpoch):
@@ -160,8 +159,10 @@ class FirstEpochCost(FirstEpoch):
         self._args = tf.train.SessionRunArgs([training.cost, *(self.loss.others if self.loss else ())])
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
+        if self._is_over and self.local_step == 2:  # what sets a rate at the beginning of an epoch has done so
+            self._judge_rates()
         if self._apply is None or self.loss is None or self._is_over:
-            return super()._before_run(ctx)
+            return None
         if not self._is_checked:
             self._is_checked = True
             if _changes_anything(self._args.fetches, ctx.original_args.fetches):
@@ -232,7 +233,7 @@ def first_epoch(training: ExaminedTraining, epoch: FirstEpoch) -> Iterator[Remar
     if last > _WORSE * first and last - first > _ERRORS * error:
         text = f"after the first epoch, the cross entropy is {last:.3g}, and it was {first:.3g} at the beginning."
         yield remark_on("T04", epoch.loss.op, text, advice)
-    elif chance and last >= _CHANCE * chance and not _is_slow(start - last, start, error, chance):
+    elif chance and last >= _CHANCE * chance and not _is_learning(start, last, error, chance):
         text = (
             f"after the first epoch, the cross entropy is {last:.3g}, and that of equal probabilities is {chance:.3g}."
         )
@@ -241,12 +242,11 @@ def first_epoch(training: ExaminedTraining, epoch: FirstEpoch) -> Iterator[Remar
         yield from _validation_by_chance(training, epoch.loss.loss.logits.shape.as_list()[-1], last)
 
 
-def _is_slow(fall: float, first: float, error: float, chance: float) -> bool:
+def _is_learning(first: float, last: float, error: float, chance: float) -> bool:
     """Return whether costs that are still above that of chance have fallen enough to show that something is learnt."""
-    last = first - fall
-    if last >= _WORSE * chance and last <= first / _WORSE:
+    if _WORSE * chance <= last <= first / _WORSE:
         return True
-    return first < _FAR * chance and fall > max(_ERRORS * error, _SLOW * chance)
+    return first < _FAR * chance and first - last > max(_ERRORS * error, _SLOW * chance)
 
 
 def _cost_of_chance(loss: SignedLoss) -> float:
@@ -271,12 +271,8 @@ def _validation_by_chance(training: ExaminedTraining, num_classes: int, cost: fl
                 f"{name} is {history[-1][1]:.3g} after the first epoch, as if one of {num_classes} classes were guessed, but the "
                 f"cross entropy of training has fallen to {cost:.3g}."
             )
-            advice = "Compare a datapoint of validation with one of training."
-            if any(map(is_average, tf.global_variables())):
-                advice = (
-                    "Compare a datapoint of validation with one of training, and look at BatchNorm and its updates."
-                )
-            yield Remark("T04", name, text, advice)
+            others = ", and look at BatchNorm and its updates" if any(map(is_average, tf.global_variables())) else ""
+            yield Remark("T04", name, text, f"Compare a datapoint of validation with one of training{others}.")
 
 
 def rates_of_zero(training: ExaminedTraining, _: FirstEpoch) -> Iterator[Remark]:

@@ -141,7 +141,7 @@ def computes_same(first: Any, second: Any) -> bool:
             return False
         if [tensor.value_index for tensor in left.inputs] != [tensor.value_index for tensor in right.inputs]:
             return False
-        waiting += [(tensor.op, its_pair.op) for tensor, its_pair in zip(left.inputs, right.inputs)]
+        waiting += [(mine.op, theirs.op) for mine, theirs in zip(left.inputs, right.inputs)]
     return True
 
 

@@ -68,8 +68,12 @@ def _labels_of_sigmoid(logits: tf.Tensor) -> tf.Tensor | None:
     for user in logits.consumers():
         factors = [tensor for tensor in user.inputs if tensor is not logits]
         if user.type == "Mul" and len(factors) == 1 and factors[0].op.type == "Sub":
-            one = constant_of(factors[0].op.inputs[0])
-            if one is not None and (one == 1).all() and any(op.type in _SUMS for op in user.outputs[0].consumers()):
+            constant = constant_of(factors[0].op.inputs[0])
+            if (
+                constant is not None
+                and (constant == 1).all()
+                and any(op.type in _SUMS for op in user.outputs[0].consumers())
+            ):
                 return factors[0].op.inputs[1]
         if user.type == "Mul" and any(op.type == "Sub" for op in user.outputs[0].consumers()):
             return user.inputs[1] if user.inputs[0] is logits else user.inputs[0]

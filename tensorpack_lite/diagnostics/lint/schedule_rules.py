@@ -23,11 +23,11 @@ from .plans import Plan, known_plans
 from .rate_rules import find_rates, has_rate_name, variable_behind
 from .training import ExaminedTraining
 
-_SHORTEST, _SHORTEST_TO_END = 2, 5  # epochs of a training whose schedules are judged; a shorter one is a trial
-_NOTHING = 1e-5  # of the largest value: a rate that changes almost nothing
+SHORTEST, SHORTEST_TO_END = 2, 5  # epochs of a training whose schedules are judged; a shorter one is a trial
+NOTHING = 1e-5  # of the largest value: a rate that changes almost nothing
 _LONG = 0.1  # of the training, without a rate
 _SMOOTH = 8  # different values of a schedule that falls continuously
-_CONSTANT, _LITTLE, _CHANGED = 0.02, 0.05, 0.5  # relative changes
+CONSTANT, _LITTLE, CHANGED = 0.02, 0.05, 0.5  # relative changes
 _MUCH_LONGER = 20  # times training
 
 
@@ -59,7 +59,7 @@ def _judge(plan: Plan, is_rate: bool) -> tuple[str, str] | None:
     values = plan.values((plan.first + 1000) * plan.scale if is_endless else end)
     if is_rate and len(values) and not values.any():
         return "the value is always 0.", "Correct the values: with a rate of 0, nothing is learnt."
-    if is_endless or num_epochs < _SHORTEST:
+    if is_endless or num_epochs < SHORTEST:
         return None
     unit = "step" if plan.setter.step_based else "epoch"
     whole = f"training ends after {unit} {end}"
@@ -68,7 +68,7 @@ def _judge(plan: Plan, is_rate: bool) -> tuple[str, str] | None:
             f"its points look like steps, but it counts epochs, and {whole}.",
             "Pass step_based=True, or give the points in epochs.",
         )
-    if num_epochs >= _SHORTEST_TO_END and _is_late(plan, values, end):
+    if num_epochs >= SHORTEST_TO_END and _is_late(plan, values, end):
         return f"its changes come too late: {whole}.", "Shorten the schedule, or train longer."
     if is_rate and len(values) and plan.setter.step_based and _are_epochs(plan, values):
         return (
@@ -85,17 +85,18 @@ def _are_steps(plan: Plan, values: np.ndarray) -> bool:
     if plan.steps == 1 or (plan.points and not least < plan.points[-1] <= 2 * total):
         return False
     by_steps = plan.values(total)
-    if not _change(by_steps) > _CHANGED:
+    if not _change(by_steps) > CHANGED:
         return False
-    if _change(values) < _CONSTANT and (plan.points or _change(by_steps[len(by_steps) // 2 :]) > _CONSTANT):
+    if _change(values) < CONSTANT and (plan.points or _change(by_steps[len(by_steps) // 2 :]) > CONSTANT):
         return True
-    if _rises(values) and values[-1] < _CHANGED * by_steps.max() and _ends_at(plan, total):
+    if rises(values) and values[-1] < CHANGED * by_steps.max() and _ends_at(plan, total):
         return True
     longer = plan.values(4 * plan.last)  # still in its warm-up
-    return bool(len(longer) and np.all(np.diff(longer) >= 0) and longer[-1] < _CHANGED * by_steps.max())
+    return bool(len(longer) and np.all(np.diff(longer) >= 0) and longer[-1] < CHANGED * by_steps.max())
 
 
-def _rises(values: np.ndarray) -> bool:
+def rises(values: np.ndarray) -> bool:
+    """Return whether values rise, and never fall."""
     return bool(len(values) > 1 and np.all(np.diff(values) >= 0) and values[-1] > values[0])
 
 
@@ -111,9 +112,9 @@ def _is_late(plan: Plan, values: np.ndarray, end: int) -> bool:
         later = plan.value_at(_MUCH_LONGER * end)
         if later is None or plan.first:
             return False
-        is_flat = 0 < _change(values) < _LITTLE and abs(later - values[-1]) > _CHANGED * values.max()
-        return is_flat or (_rises(values) and values[-1] < _CHANGED * later)
-    if plan.points[-1] < end or _change(values) > _NOTHING:
+        is_flat = 0 < _change(values) < _LITTLE and abs(later - values[-1]) > CHANGED * values.max()
+        return is_flat or (rises(values) and values[-1] < CHANGED * later)
+    if plan.points[-1] < end or _change(values) > NOTHING:
         return False
     begin = plan.first * plan.scale
     if plan.initial is None and any(begin < point < end for point in plan.points):
@@ -130,7 +131,7 @@ def _are_epochs(plan: Plan, values: np.ndarray) -> bool:
     """Return whether a falling plan that counts steps has done everything in the first epoch, as if its points were epochs."""
     begin = plan.first * plan.scale
     early = plan.values(begin + plan.steps)
-    is_over = is_close(early[-1], values[-1]) and _change(values) > _CHANGED if len(early) else False
+    is_over = is_close(early[-1], values[-1]) and _change(values) > CHANGED if len(early) else False
     return is_over and values[-1] < values[0] and _end_of_changes(plan) <= plan.last
 
 
@@ -152,9 +153,9 @@ def _judge_end(plan: Plan, values: np.ndarray) -> tuple[str, str] | None:
     largest, begin, end = values.max(), plan.first * plan.scale, plan.last * plan.scale
     over = _end_of_changes(plan)
     rest = (end - over) / (end - begin)
-    is_nothing = values[-1] <= _NOTHING * largest
-    has_fallen = len(np.unique(values)) >= _SMOOTH and values[-1] <= _CONSTANT * largest
-    if not (is_nothing and rest > _LONG) and not (has_fallen and rest > _CHANGED):
+    is_nothing = values[-1] <= NOTHING * largest
+    has_fallen = len(np.unique(values)) >= _SMOOTH and values[-1] <= CONSTANT * largest
+    if not (is_nothing and rest > _LONG) and not (has_fallen and rest > CHANGED):
         return None
     unit = "step" if plan.setter.step_based else "epoch"
     text = f"from {unit} {over} on, the value is {values[-1]:.3g}, but training ends after {unit} {end}."

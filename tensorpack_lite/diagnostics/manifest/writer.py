@@ -13,10 +13,8 @@ from ...callbacks.monitor.monitors import Monitors
 from ...callbacks.param.setter import HyperParamSetter
 from ...callbacks.steps import MaintainStepCounter
 from ...compat import tensorflow
-from ...compat import tfv1 as tf
 from ...input_source.reset import ResetInput, inputs_of
 from ...loop.callback import Callback
-from ...loop.extension import ExtendedTrainer, Extension
 from ...loop.signals.end_signals import Preempted
 from ...loop.state import Outcome
 from ...tfutils.graph_description import describe_graph
@@ -31,6 +29,7 @@ from .code import describe_code
 from .describe import Describer, describe, describe_files
 from .environment import describe_machine, describe_packages, describe_variables
 from .hyperparams import RecordHyperParams, tell_monitors
+from .model_graph import ModelGraph
 from .planned import planned_values
 
 _NOT_LISTED = (MaintainStepCounter, Monitors, ResetInput, RecordHyperParams)  # of each training, or elsewhere
@@ -219,21 +218,6 @@ class ManifestWriter(Callback):
             write_manifest(str(self._path), self._manifest)
         except OSError as error:
             logger.error(f"ManifestWriter: cannot write '{self._path}': {error}")
-
-
-class ModelGraph(Extension):
-    """
-    Extension that counts the operations before callbacks add theirs.
-
-    Attributes:
-        num_operations: their number.
-    """
-
-    num_operations = 0
-
-    def before_setup(self, trainer: ExtendedTrainer) -> None:
-        """Count the operations."""
-        self.num_operations = len(tf.get_default_graph().get_operations())
 
 
 def _is_schedule(callback: Callback) -> bool:

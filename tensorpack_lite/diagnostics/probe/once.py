@@ -7,7 +7,7 @@ from typing import Any, Callable, Mapping
 
 from ...loop.extension import ExtendedTrainer, Extension
 from ..lint.lint import lint_only
-from ..model_summary.callback import show_summary
+from ..model_summary.show import show_summary
 from ..model_summary.summary import summarize
 from ..nan.nan_replay import replay, variables_of
 from .request import arguments_of, end_probe
