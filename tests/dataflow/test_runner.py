@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -197,6 +198,24 @@ def test_memory_stays_flat():
         pass
     after = [p.memory_info().rss for p in processes]
     assert all(a < 1.05 * b for a, b in zip(after, before)), (before, after)
+
+
+@pytest.mark.slow
+def test_many_jobs_at_once():
+    """Four processes with five runners each do not disturb each other."""
+    processes = [multiprocessing.Process(target=_five_runners) for _ in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert 4 * [0] == [process.exitcode for process in processes]
+
+
+def _five_runners():
+    flows = [ready(MultiProcessRunnerZMQ(Five(), 1)) for _ in range(5)]
+    for _ in range(3):
+        for flow in flows:
+            assert list(range(5)) == numbers(flow)
 
 
 def test_arrays_may_be_kept_and_changed():

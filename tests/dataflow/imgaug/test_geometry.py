@@ -109,6 +109,10 @@ class TestAffine:
         """Return the matrix that Affine draws from given numbers."""
         return drawing(augmentor, *answers).get_transform(ImagePlaceholder(shape))
 
+    def test_installed_opencv(self):
+        """Affine runs on the installed version of OpenCV; tensorpack's raises TypeError."""
+        assert (8, 8, 3) == Affine((0.9, 1.1), (0.1, 0.1), 10, 5).augment(np.zeros((8, 8, 3), np.uint8)).shape
+
     def test_scale(self, drawing):
         """Scaling keeps the center fixed."""
         tfm = self.transform(drawing, Affine(scale=(1, 3)), 2.0, 0.0, 0.0)
