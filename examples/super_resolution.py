@@ -176,8 +176,8 @@ class DrawComparison(Callback):
 def get_photos(folders: list | None) -> tuple:
     """Return training and test photographs, uint8 [H, W] or [H, W, 3], RGB."""
     if folders:
-        train, test = (ImageFromFile(sorted(glob(f"{folder}/*"))) for folder in folders)
-        return [image for (image,) in train], [image for (image,) in test]
+        train_files, test_files = (ImageFromFile(sorted(glob(f"{folder}/*"))) for folder in folders)
+        return [image for (image,) in train_files], [image for (image,) in test_files]
     train = [getattr(skimage.data, name)() for name in TRAIN]
     train += [*load_sample_images().images, skimage.data.stereo_motorcycle()[0]]
     return train, [getattr(skimage.data, name)() for name in TEST]
